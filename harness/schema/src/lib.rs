@@ -1,0 +1,35 @@
+//! What the parts of `cargo kopt` say to each other, and nothing else: data types, their text forms and the checks
+//! that need no file system. Build scripts, test and bench binaries, the tool and its tests all agree through this crate.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`manifest`] | `[package.metadata.kopt]`, with inheritance from `[workspace.metadata.kopt]` |
+//! | [`plan`] | `kernels/<op>.launch.toml`: which device kernels one call launches |
+//! | [`expression`] | the expression language of launch plans and knob constraints |
+//! | [`knobs`] | chosen knob values, `#define`s of `kernels/<op>_knobs.h` |
+//! | [`operator`] | names and parameters of the standard operators (their mathematics is in `kopt-harness`) |
+//! | [`queue`] | headers of patch files and `truth.toml` |
+//! | [`message`] | JSON lines on stdout and in the file named by `KOPT_OUT` |
+//! | [`exit`] | exit codes |
+//! | [`diagnostic`] | an error that points into a file |
+//!
+//! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
+
+pub mod diagnostic;
+pub mod dtype;
+pub mod exit;
+pub mod expression;
+pub mod knobs;
+pub mod manifest;
+pub mod message;
+pub mod operator;
+pub mod plan;
+pub mod queue;
+mod spelling;
+
+pub use diagnostic::Diagnostic;
+pub use dtype::DType;
+pub use spelling::nearest;
+
+/// Version of the messages and of every file the tool writes. A reader refuses a newer one.
+pub const FORMAT_VERSION: u32 = 1;

@@ -1,0 +1,409 @@
+//! From the tables as written to a [`Manifest`]: defaults, inheritance, and everything that can be wrong in the text.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::table::{Check, KernelTable, ShapeTable, ShapeValue, WorkspaceTable};
+use super::{Backend, CheckSettings, Class, Language, Manifest, Shape};
+use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
+use crate::dtype::DType;
+use crate::expression::{Expression, Type};
+use crate::operator::{self, ParameterKind};
+use crate::spelling::nearest;
+
+/// The `Cargo.toml` has no `[package.metadata.kopt]`: an ordinary crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAKernel;
+
+/// A `Cargo.toml` and the name it is reported under.
+#[derive(Debug, Clone, Copy)]
+struct Document<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+/// Reads the kernel table of a package. `workspace` is the file and text of the workspace's root manifest.
+///
+/// # Errors
+/// Everything that is wrong, in the order of the file. A crate without the table is `Ok(Err(NotAKernel))`.
+pub fn parse(
+    file: &str,
+    text: &str,
+    workspace: Option<(&str, &str)>,
+) -> Result<Result<Manifest, NotAKernel>, Vec<Diagnostic>> {
+    #[derive(Deserialize)]
+    struct Root {
+        package: Option<Section<KernelTable>>,
+    }
+    #[derive(Deserialize)]
+    struct WorkspaceRoot {
+        workspace: Option<Section<WorkspaceTable>>,
+    }
+    #[derive(Deserialize)]
+    struct Section<T> {
+        metadata: Option<Metadata<T>>,
+    }
+    #[derive(Deserialize)]
+    struct Metadata<T> {
+        kopt: Option<T>,
+    }
+    let document = Document { file, text };
+    let root: Root = document.read().map_err(|wrong| vec![wrong])?;
+    let Some(table) = root.package.and_then(|package| package.metadata).and_then(|metadata| metadata.kopt) else {
+        return Ok(Err(NotAKernel));
+    };
+    let defaults = match workspace {
+        Some((file, text)) => {
+            let root: WorkspaceRoot = Document { file, text }.read().map_err(|wrong| vec![wrong])?;
+            root.workspace.and_then(|workspace| workspace.metadata).and_then(|metadata| metadata.kopt)
+        }
+        None => None,
+    };
+    let mut resolver = Resolver { document, findings: Vec::new() };
+    let manifest = resolver.manifest(table, defaults.unwrap_or_default());
+    if resolver.findings.is_empty() { Ok(Ok(manifest)) } else { Err(resolver.findings) }
+}
+
+impl Document<'_> {
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Diagnostic> {
+        toml::from_str(self.text).map_err(|error| {
+            let message = error.message();
+            let span = error.span().unwrap_or(0..0);
+            let path = path_at(self.text, span.start);
+            let mut wrong = Diagnostic::at(self.file, self.text, span, first_sentence(message));
+            wrong.key = (!path.is_empty()).then(|| dotted(&path));
+            match suggestion(message) {
+                Some(hint) => wrong.hint(hint),
+                None => wrong,
+            }
+        })
+    }
+}
+
+/// serde lists every valid name in its message; the nearest one is a better hint than the list.
+fn suggestion(message: &str) -> Option<String> {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (found, valid) = quoted.split_first()?;
+    if !message.starts_with("unknown ") || valid.is_empty() {
+        return None;
+    }
+    Some(match nearest(found, valid.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("valid: {}", valid.join(", ")),
+    })
+}
+
+fn first_sentence(message: &str) -> String {
+    match message.strip_prefix("unknown field ") {
+        Some(rest) => format!("unknown key {}", rest.split(", expected").next().unwrap_or(rest)),
+        None => message.to_owned(),
+    }
+}
+
+struct Resolver<'a> {
+    document: Document<'a>,
+    findings: Vec<Diagnostic>,
+}
+
+impl Resolver<'_> {
+    fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
+        let mut whole: Vec<Step> = ["package", "metadata", "kopt"].map(Step::from).into();
+        whole.extend_from_slice(path);
+        let mut finding = Diagnostic::at_path(self.document.file, self.document.text, &whole, message);
+        finding.hint = hint.into();
+        self.findings.push(finding);
+    }
+
+    fn manifest(&mut self, table: KernelTable, defaults: WorkspaceTable) -> Manifest {
+        let op = table.op;
+        if !is_identifier(&op) {
+            let hint = "use letters, digits and `_`: entry points are C functions of that name".to_owned();
+            self.wrong(&["op".into()], format!("`{op}` is not a C identifier"), hint);
+        }
+        let backend = table.backend;
+        let language = table.language.unwrap_or(match backend {
+            Backend::Cpu => Language::C,
+            Backend::Cuda => Language::Cuda,
+            Backend::Hip => Language::Hip,
+        });
+        let fits = match backend {
+            Backend::Cpu => matches!(language, Language::C | Language::Cpp),
+            Backend::Cuda => language == Language::Cuda,
+            Backend::Hip => language == Language::Hip,
+        };
+        if !fits {
+            self.wrong(&["language".into()], format!("backend {} is not written in this language", backend.name()), None);
+        }
+        let class = table.class.unwrap_or(if backend == Backend::Cpu { Class::Native } else { Class::Device });
+        if (backend == Backend::Cpu) != (class == Class::Native) {
+            let message = format!("backend {} has no class {}", backend.name(), class.name());
+            self.wrong(&["class".into()], message, "cpu: native; cuda and hip: device or launcher".to_owned());
+        }
+        let launch = match (class, table.launch) {
+            (Class::Device, given) => Some(given.unwrap_or_else(|| format!("kernels/{op}.launch.toml"))),
+            (_, None) => None,
+            (_, Some(_)) => {
+                self.wrong(&["launch".into()], format!("class {} takes no launch plan", class.name()), None);
+                None
+            }
+        };
+        let header = table.header.unwrap_or_else(|| format!("kernels/{op}.h"));
+        let mut sources = table.sources.unwrap_or_else(|| vec![format!("kernels/{op}.{}", language.extension())]);
+        for (index, source) in sources.iter().enumerate() {
+            if !is_inside(source) {
+                let hint = "sources are relative to the crate and inside it".to_owned();
+                self.wrong(&["sources".into(), index.into()], format!("`{source}` leaves the crate"), hint);
+            }
+        }
+        if !is_inside(&header) {
+            self.wrong(&["header".into()], format!("`{header}` leaves the crate"), None);
+        }
+        sources.extend(launch.clone().filter(|plan| !sources.contains(plan)));
+        let shapes = self.shapes(&op, &table.shapes);
+        for (name, knob) in &table.knobs {
+            if !is_identifier(name) {
+                self.wrong(&["knobs".into(), name.as_str().into()], "a knob's name is a C identifier", None);
+            }
+            if !knob.values.contains(&knob.default) {
+                let message = format!("the default {} is not among the values", knob.default);
+                self.wrong(&["knobs".into(), name.as_str().into(), "default".into()], message, None);
+            }
+        }
+        self.constraints(&table.constraints, &shapes, table.knobs.keys());
+        let settings = self.check(table.check.as_ref(), defaults.check.as_ref());
+        let arch = table.arch.or(defaults.arch).unwrap_or_else(|| match backend {
+            Backend::Cpu => Vec::new(),
+            Backend::Cuda => vec!["sm_90".to_owned()],
+            Backend::Hip => vec!["gfx90a".to_owned()],
+        });
+        Manifest {
+            op,
+            backend,
+            language,
+            class,
+            dtype: table.dtype.or(defaults.dtype).unwrap_or(DType::F32),
+            sources,
+            header,
+            launch,
+            arch,
+            flags: table.flags.or(defaults.flags).unwrap_or_default(),
+            include_roots: table.include_roots.unwrap_or_default(),
+            shapes,
+            knobs: table.knobs,
+            constraints: table.constraints,
+            check: settings,
+        }
+    }
+
+    fn check(&mut self, own: Option<&Check>, inherited: Option<&Check>) -> CheckSettings {
+        let seeds = own.and_then(|c| c.seeds).or_else(|| inherited.and_then(|c| c.seeds)).unwrap_or(2);
+        let timeout_s = own.and_then(|c| c.timeout_s).or_else(|| inherited.and_then(|c| c.timeout_s)).unwrap_or(20.0);
+        if seeds == 0 {
+            self.wrong(&["check".into(), "seeds".into()], "a trial needs at least one seed", None);
+        }
+        if !(timeout_s.is_finite() && timeout_s > 0.0) {
+            self.wrong(&["check".into(), "timeout_s".into()], "a time limit is above zero", None);
+        }
+        CheckSettings { seeds, timeout_s }
+    }
+
+    fn shapes(&mut self, op: &str, tables: &[ShapeTable]) -> Vec<Shape> {
+        if tables.is_empty() {
+            let hint = "shapes = [{ rows = 64, cols = 1024 }]".to_owned();
+            self.wrong(&["shapes".into()], "a kernel needs at least one shape", hint);
+        }
+        let mut names = BTreeSet::new();
+        let mut shapes: Vec<Shape> = Vec::new();
+        for (index, ShapeTable(entries)) in tables.iter().enumerate() {
+            let at = |key: &str| [Step::from("shapes"), index.into(), key.into()];
+            let mut name = None;
+            let mut parameters = Vec::new();
+            for (key, value) in entries {
+                match (key.as_str(), value) {
+                    ("name", ShapeValue::Choice(text)) if is_name(text) => name = Some(text.clone()),
+                    ("name", _) => self.wrong(&at("name"), "a name is letters, digits, `.`, `_` and `-`", None),
+                    (_, ShapeValue::Size(size)) if *size < 0 => self.wrong(&at(key), "a size is not negative", None),
+                    _ => parameters.push((key.clone(), value.clone())),
+                }
+            }
+            if let Some(standard) = operator::standard(op) {
+                self.standard_shape(index, standard, &parameters);
+                let order = |key: &str| standard.parameters.iter().position(|parameter| parameter.name == key);
+                parameters.sort_by_key(|(key, _)| order(key));
+            }
+            let mut shape = Shape::unnamed(parameters);
+            shape.name = name.unwrap_or(shape.name);
+            if !names.insert(shape.name.clone()) {
+                let path = [Step::from("shapes"), index.into()];
+                self.wrong(&path, format!("a shape named `{}` was given before", shape.name), None);
+            } else if let Some(twin) = shapes.iter().find(|other| other.parameters == shape.parameters) {
+                let message = format!("the same shape as `{}`", twin.name);
+                self.wrong(&[Step::from("shapes"), index.into()], message, None);
+            }
+            shapes.push(shape);
+        }
+        shapes
+    }
+
+    fn standard_shape(
+        &mut self,
+        index: usize,
+        standard: &operator::StandardOperator,
+        parameters: &[(String, ShapeValue)],
+    ) {
+        let at = |key: &str| [Step::from("shapes"), index.into(), key.into()];
+        for (key, value) in parameters {
+            let Some(known) = standard.parameters.iter().find(|parameter| parameter.name == key) else {
+                let names = || standard.parameters.iter().map(|parameter| parameter.name);
+                let hint = match nearest(key, names()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("valid: {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                self.wrong(&at(key), format!("operator {} has no parameter `{key}`", standard.name), hint);
+                continue;
+            };
+            match (known.kind, value) {
+                (ParameterKind::Size, ShapeValue::Size(_)) => {}
+                (ParameterKind::Choice(words), ShapeValue::Choice(word)) if words.contains(&word.as_str()) => {}
+                (ParameterKind::Size, ShapeValue::Choice(_)) => self.wrong(&at(key), "needs an integer", None),
+                (ParameterKind::Choice(words), given) => {
+                    let hint = match given {
+                        ShapeValue::Choice(word) => nearest(word, words.iter().copied()),
+                        ShapeValue::Size(_) => None,
+                    };
+                    let hint = match hint {
+                        Some(near) => format!("did you mean \"{near}\"?"),
+                        None => format!("valid: {}", words.join(", ")),
+                    };
+                    self.wrong(&at(key), "is none of the valid words", hint);
+                }
+            }
+        }
+        for missing in standard.parameters.iter().filter(|known| parameters.iter().all(|(key, _)| key != known.name)) {
+            let path = [Step::from("shapes"), index.into()];
+            self.wrong(&path, format!("operator {} needs `{}`", standard.name, missing.name), None);
+        }
+    }
+
+    fn constraints<'k>(&mut self, texts: &[String], shapes: &[Shape], knobs: impl Iterator<Item = &'k String>) {
+        let mut names: Vec<String> = knobs.cloned().collect();
+        names.extend(shapes.iter().flat_map(|shape| shape.parameters.iter().map(|(key, _)| key.clone())));
+        let types = |name: &str| names.iter().any(|known| known == name).then_some(Type::Int);
+        for (index, text) in texts.iter().enumerate() {
+            let path = [Step::from("constraints"), index.into()];
+            match Expression::parse(text).and_then(|expression| expression.check(&types, &names)) {
+                Ok(Type::Bool) => {}
+                Ok(other) => self.wrong(&path, format!("a constraint is a condition, this is {other}"), None),
+                Err(error) => self.wrong(&path, error.message, None),
+            }
+        }
+    }
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+fn is_inside(path: &str) -> bool {
+    let path = std::path::Path::new(path);
+    path.is_relative() && path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+[package]
+name = "softmax-cpu"
+[package.metadata.kopt]
+op = "softmax"
+backend = "cpu"
+shapes = [
+  { rows = 4, cols = 8 },
+  { name = "wide", cols = 8000, rows = 4 },
+]
+"#;
+
+    fn parse_text(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
+        parse("Cargo.toml", text, None).map(|kernel| kernel.unwrap())
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let manifest = parse_text(GOOD).unwrap();
+        assert_eq!(manifest.sources, ["kernels/softmax.c"]);
+        assert_eq!(manifest.header, "kernels/softmax.h");
+        assert_eq!((manifest.class, manifest.language, manifest.dtype), (Class::Native, Language::C, DType::F32));
+        assert_eq!(manifest.shapes[0].name, "4x8");
+        assert_eq!(manifest.shapes[1].name, "wide");
+        assert_eq!(manifest.shapes[1].size("cols"), 8000);
+    }
+
+    #[test]
+    fn a_device_kernel_has_a_launch_plan_among_its_sources() {
+        let manifest = parse_text(&GOOD.replace("\"cpu\"", "\"cuda\"")).unwrap();
+        assert_eq!(manifest.launch.as_deref(), Some("kernels/softmax.launch.toml"));
+        assert_eq!(manifest.sources, ["kernels/softmax.cu", "kernels/softmax.launch.toml"]);
+        assert_eq!(manifest.arch, ["sm_90"]);
+    }
+
+    #[test]
+    fn the_workspace_gives_defaults_and_the_package_overrides_them() {
+        let workspace = "[workspace.metadata.kopt]\nflags = [\"-funroll-loops\"]\ndtype = \"bf16\"\ncheck.seeds = 5\n";
+        let own = format!("{GOOD}\ndtype = \"f16\"\n");
+        let manifest = parse("a/Cargo.toml", &own, Some(("Cargo.toml", workspace))).unwrap().unwrap();
+        assert_eq!(manifest.flags, ["-funroll-loops"]);
+        assert_eq!(manifest.dtype, DType::F16);
+        assert_eq!(manifest.check.seeds, 5);
+    }
+
+    #[test]
+    fn a_crate_without_the_table_is_no_kernel() {
+        assert_eq!(parse("Cargo.toml", "[package]\nname = \"x\"\n", None), Ok(Err(NotAKernel)));
+    }
+
+    /// What is wrong, the line it is on, and what the message must say.
+    #[test]
+    fn every_mistake_names_its_place_and_the_nearest_spelling() {
+        let cases = [
+            ("shapes = [", "shpaes = [", 7, "unknown key `shpaes`", "did you mean `shapes`?"),
+            ("backend = \"cpu\"", "backend = \"cdua\"", 6, "unknown variant `cdua`", "did you mean `cuda`?"),
+            ("backend = \"cpu\"", "backend = 3", 6, "wanted string", ""),
+            ("rows = 4, cols = 8 }", "rosw = 4, cols = 8 }", 8, "no parameter `rosw`", "did you mean `rows`?"),
+            ("rows = 4, cols = 8 }", "rows = 4 }", 8, "needs `cols`", ""),
+            ("rows = 4, cols = 8 }", "rows = -4, cols = 8 }", 8, "not negative", ""),
+            ("rows = 4, cols = 8 }", "rows = 4.5, cols = 8 }", 8, "a size (an integer) or a word", ""),
+            ("rows = 4, cols = 8 }", "rows = 4, cols = 8000 }", 9, "the same shape as", ""),
+            ("{ rows = 4, cols = 8 }", "{ name = \"wide\", rows = 4, cols = 8 }", 9, "given before", ""),
+            ("op = \"softmax\"", "op = \"soft-max\"", 5, "not a C identifier", "letters"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nsources = [\"../x.c\"]", 7, "leaves the crate", "inside"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nclass = \"device\"", 7, "has no class device", "native"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nlanguage = \"cuda\"", 7, "not written in", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nknobs.T = { values = [1], default = 2 }", 7, "not among", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
+        ];
+        for (from, to, line, message, hint) in cases {
+            let findings = parse_text(&GOOD.replacen(from, to, 1)).unwrap_err();
+            let first = &findings[0];
+            assert!(first.message.contains(message), "{to}: {first}");
+            assert_eq!(first.position.map(|(line, _)| line), Some(line), "{to}: {first}");
+            assert!(first.hint.as_deref().unwrap_or("").contains(hint), "{to}: {first}");
+            assert!(first.key.is_some(), "{to}: {first}");
+        }
+    }
+
+    #[test]
+    fn no_shapes_is_an_error() {
+        let findings = parse_text("[package.metadata.kopt]\nop = \"softmax\"\nbackend = \"cpu\"\n").unwrap_err();
+        assert!(findings[0].message.contains("at least one shape"));
+    }
+}

@@ -1,0 +1,160 @@
+//! A queue of patches: the header that each patch file starts with, and `truth.toml`, what each is really worth.
+
+use serde::{Deserialize, Serialize};
+
+/// What a patch of an example queue is for. Only tests and benchmarks of the tool read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Truth {
+    /// Faster, and right.
+    Helps,
+    /// Wrong on a shape that the manifest does not list.
+    Wrong,
+    /// Right, and slower.
+    Slower,
+    /// Right, and neither faster nor slower.
+    NoOp,
+    /// Does not compile.
+    NoBuild,
+    /// Touches a file that it may not.
+    Forbidden,
+}
+
+/// The `Key: value` lines before a patch's diff.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchHeader {
+    /// What changes.
+    pub title: String,
+    /// Why it should be faster.
+    pub hypothesis: String,
+    /// What its author expects, never used as a number.
+    pub expected_gain: Option<String>,
+    /// The direction it belongs to.
+    pub category: Option<String>,
+    /// The bucket its author claims.
+    pub bucket: Option<String>,
+    /// Example queues only.
+    pub truth: Option<Truth>,
+}
+
+impl PatchHeader {
+    /// Reads the header of a patch file.
+    ///
+    /// # Errors
+    /// When a line is neither `Key: value` nor a continuation, a key is unknown, or title or hypothesis is missing.
+    pub fn parse(patch: &str) -> Result<Self, String> {
+        const KEYS: [&str; 6] = ["Title", "Hypothesis", "Expected-Gain", "Category", "Bucket", "Truth"];
+        let mut values: [Option<String>; 6] = Default::default();
+        let mut current = None;
+        for line in patch.lines().take_while(|line| !line.trim().is_empty() && !line.starts_with("diff --git")) {
+            if let (true, Some(index)) = (line.starts_with([' ', '\t']), current) {
+                let value: &mut Option<String> = &mut values[index];
+                value.get_or_insert_default().push_str(&format!(" {}", line.trim()));
+                continue;
+            }
+            let (key, value) = line.split_once(':').ok_or_else(|| format!("`{line}` is not `Key: value`"))?;
+            let index = KEYS.iter().position(|known| *known == key).ok_or_else(|| {
+                match crate::nearest(key, KEYS) {
+                    Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+                    None => format!("unknown key `{key}`; known: {}", KEYS.join(", ")),
+                }
+            })?;
+            values[index] = Some(value.trim().to_owned());
+            current = Some(index);
+        }
+        let [title, hypothesis, expected_gain, category, bucket, truth] = values;
+        let truth = truth
+            .map(|word| serde_json::from_value(word.clone().into()).map_err(|_| format!("unknown truth `{word}`")))
+            .transpose()?;
+        Ok(Self {
+            title: title.ok_or("`Title` is missing")?,
+            hypothesis: hypothesis.ok_or("`Hypothesis` is missing")?,
+            expected_gain,
+            category,
+            bucket,
+            truth,
+        })
+    }
+}
+
+/// A gain (`t_old / t_new - 1`) with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gain {
+    /// The estimate.
+    pub gain: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The gain at one shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeTruth {
+    /// The shape's name.
+    pub shape: String,
+    /// The estimate.
+    pub gain: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What one patch is worth on top of the helping patches before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatchTruth {
+    /// The patch's file name.
+    pub patch: String,
+    /// What it is for.
+    pub truth: Truth,
+    /// Pairs of fresh processes behind the figures; 0 where the patch cannot be timed.
+    pub launches: usize,
+    /// Geometric mean over the shapes.
+    pub aggregate: Option<Gain>,
+    /// Each shape.
+    #[serde(default)]
+    pub shapes: Vec<ShapeTruth>,
+}
+
+/// `patches/truth.toml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TruthFile {
+    /// Version of this format.
+    pub format: u32,
+    /// The command that made it.
+    pub command: String,
+    /// The device it was measured on.
+    pub device: String,
+    /// The day of the last measurement.
+    pub date: String,
+    /// One row a patch, in the order of the queue.
+    #[serde(rename = "patch")]
+    pub patches: Vec<PatchTruth>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_with_its_continuation_lines() {
+        let header = PatchHeader::parse(
+            "Title: Keep the row\nHypothesis: x is read twice,\n  once is enough\nTruth: no-op\n\ndiff --git a/x b/x\n",
+        )
+        .unwrap();
+        assert_eq!(header.hypothesis, "x is read twice, once is enough");
+        assert_eq!(header.truth, Some(Truth::NoOp));
+    }
+
+    #[test]
+    fn a_header_without_a_hypothesis_or_with_a_typo_is_refused() {
+        assert_eq!(PatchHeader::parse("Title: a\n\n").unwrap_err(), "`Hypothesis` is missing");
+        assert!(PatchHeader::parse("Titel: a\n").unwrap_err().contains("did you mean `Title`"));
+        assert!(PatchHeader::parse("Title: a\nHypothesis: b\nTruth: maybe\n").unwrap_err().contains("maybe"));
+    }
+}
