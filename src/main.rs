@@ -1,1 +1,7 @@
-fn main() {}
+//! The `cargo kopt` subcommand. Everything is in the library, so that tests can reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cargo_kopt::cli::main()
+}

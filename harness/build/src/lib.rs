@@ -1,1 +1,35 @@
+//! Compiles kernels. The one place that knows compilers (cc, nvcc) and bindgen; used by the `build.rs` of every kernel
+//! crate, and by the tool to compile candidates outside cargo.
+//!
+//! ```no_run
+//! // build.rs of a kernel crate
+//! fn main() {
+//!     kopt_build::build();
+//! }
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`manifest`] | the crate's table, read from disk, and the files it names |
+//! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
+//! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
+//! | [`toolchain`] | which compilers are here |
+//! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
+//! | [`script`] | what `build.rs` does with all that |
+//!
+//! What is checked is what is timed: the object that tests and benches load is the one that is linked into (class
+//! `native`) or embedded in (class `device`) whoever depends on the crate.
+
+pub mod bindings;
+pub mod cache;
+pub mod compile;
+mod digest;
+mod environment;
+mod error;
 pub mod manifest;
+pub mod script;
+pub mod toolchain;
+
+pub use digest::of_file as digest_of_file;
+pub use error::BuildError;
+pub use script::build;

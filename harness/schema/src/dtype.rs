@@ -32,8 +32,8 @@ impl DType {
     pub fn roundoff(self) -> f64 {
         match self {
             Self::F32 => 2f64.powi(-24),
-            Self::Bf16 => 2f64.powi(-9),
-            Self::F16 => 2f64.powi(-12),
+            Self::Bf16 => 2f64.powi(-8),
+            Self::F16 => 2f64.powi(-11),
             Self::I32 => 0.0,
         }
     }

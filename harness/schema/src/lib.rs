@@ -9,12 +9,15 @@
 //! | [`knobs`] | chosen knob values, `#define`s of `kernels/<op>_knobs.h` |
 //! | [`operator`] | names and parameters of the standard operators (their mathematics is in `kopt-harness`) |
 //! | [`queue`] | headers of patch files and `truth.toml` |
+//! | [`candidate`] | what a kernel compiles to: object, digest, plan, knobs |
 //! | [`message`] | JSON lines on stdout and in the file named by `KOPT_OUT` |
+//! | [`wire`] | requests and replies between judge and worker |
 //! | [`exit`] | exit codes |
 //! | [`diagnostic`] | an error that points into a file |
 //!
 //! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
 
+pub mod candidate;
 pub mod diagnostic;
 pub mod dtype;
 pub mod exit;
@@ -26,6 +29,7 @@ pub mod operator;
 pub mod plan;
 pub mod queue;
 mod spelling;
+pub mod wire;
 
 pub use diagnostic::Diagnostic;
 pub use dtype::DType;

@@ -1,0 +1,143 @@
+//! Compiling outside cargo: many candidates at once, each at most once.
+//!
+//! The key covers everything that decides the object: format, compiler, flags, every file under the crate's `kernels`
+//! folder and the declared include roots, and the manifest's sources. System headers are covered by the compiler's
+//! version. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
+//! could be taken for one.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::FORMAT_VERSION;
+use kopt_schema::candidate::Candidate;
+use kopt_schema::manifest::Manifest;
+
+use crate::compile::{Recipe, compile_recipe};
+use crate::digest;
+use crate::error::BuildError;
+
+/// A folder of compiled candidates. It may be deleted at any time.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: Utf8PathBuf,
+}
+
+/// A kernel crate to compile.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The crate's folder.
+    pub folder: Utf8PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+impl Cache {
+    /// The cache in `folder`, made when first used.
+    #[must_use]
+    pub fn new(folder: impl Into<Utf8PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The `candidate.json` of a crate, compiled if it is not here yet.
+    ///
+    /// # Errors
+    /// As [`crate::compile::compile`].
+    pub fn candidate(&self, order: &Order) -> Result<Utf8PathBuf, BuildError> {
+        let recipe = Recipe::of(&order.folder, &order.manifest)?;
+        let key = key(order, &recipe)?;
+        let place = self.folder.join(&key);
+        let file = place.join("candidate.json");
+        if is_whole(&place) {
+            return Ok(file);
+        }
+        std::fs::create_dir_all(&self.folder).map_err(BuildError::file(&self.folder))?;
+        let scratch = tempfile::Builder::new()
+            .prefix(".building-")
+            .tempdir_in(&self.folder)
+            .map_err(BuildError::file(&self.folder))?;
+        let out = Utf8PathBuf::from_path_buf(scratch.path().join("out")).unwrap_or_else(|_| self.folder.join("out"));
+        compile_recipe(&order.folder, &order.manifest, &recipe, &out)?;
+        if std::fs::rename(&out, &place).is_err() && !is_whole(&place) {
+            // A damaged entry stands in the way; another process's whole one would have been fine.
+            std::fs::remove_dir_all(&place).map_err(BuildError::file(&place))?;
+            std::fs::rename(&out, &place).map_err(BuildError::file(&place))?;
+        }
+        Ok(file)
+    }
+
+    /// Several crates, `jobs` at a time, in the order given.
+    #[must_use]
+    pub fn candidates(&self, orders: &[Order], jobs: usize) -> Vec<Result<Utf8PathBuf, BuildError>> {
+        let next = AtomicUsize::new(0);
+        let results: Vec<_> = orders.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, orders.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some((order, result)) = orders.get(next.load(Ordering::Relaxed)).and_then(|_| {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        Some((orders.get(index)?, results.get(index)?))
+                    }) {
+                        if let Ok(mut slot) = result.lock() {
+                            *slot = Some(self.candidate(order));
+                        }
+                    }
+                });
+            }
+        });
+        let built = |slot: Mutex<Option<_>>| slot.into_inner().ok().flatten();
+        let lost = || Err(BuildError::NoCompiler("a build thread was lost".to_owned()));
+        results.into_iter().map(|slot| built(slot).unwrap_or_else(lost)).collect()
+    }
+}
+
+/// Whether an entry is there and its object is the one that was compiled.
+fn is_whole(place: &Utf8Path) -> bool {
+    let Ok(text) = std::fs::read(place.join("candidate.json")) else { return false };
+    let Ok(candidate) = serde_json::from_slice::<Candidate>(&text) else { return false };
+    match &candidate.object {
+        Some(object) => digest::of_file(&place.join(object)).is_ok_and(|digest| digest == candidate.digest),
+        // Without a compiler nothing is kept: it may be installed by now.
+        None => false,
+    }
+}
+
+fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
+    let mut parts: Vec<Vec<u8>> = vec![FORMAT_VERSION.to_le_bytes().into()];
+    match &recipe.compiler {
+        Ok(compiler) => parts.extend([compiler.path.as_str().into(), compiler.version.as_str().into()]),
+        Err(reason) => parts.push(reason.as_str().into()),
+    }
+    // The prefix map names the crate's folder and is there to make the object independent of it.
+    parts.extend(recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()));
+    let mut files: Vec<Utf8PathBuf> = Vec::new();
+    let roots = order.manifest.include_roots.iter().map(|root| order.folder.join(root));
+    for root in std::iter::once(order.folder.join("kernels")).chain(roots) {
+        collect_files(&root, &mut files)?;
+    }
+    files.extend(order.manifest.sources.iter().chain([&order.manifest.header]).map(|path| order.folder.join(path)));
+    files.sort();
+    files.dedup();
+    for file in files {
+        parts.push(file.strip_prefix(&order.folder).unwrap_or(&file).as_str().into());
+        parts.push(std::fs::read(&file).map_err(BuildError::file(&file))?);
+    }
+    let knobs = serde_json::to_vec(&order.manifest.knobs).map_err(|error| BuildError::file("knobs")(error.into()))?;
+    parts.push(knobs);
+    Ok(digest::of_parts(parts.iter().map(Vec::as_slice)))
+}
+
+fn collect_files(folder: &Utf8Path, into: &mut Vec<Utf8PathBuf>) -> Result<(), BuildError> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in folder.read_dir_utf8().map_err(BuildError::file(folder))? {
+        let path = entry.map_err(BuildError::file(folder))?.into_path();
+        if path.is_dir() {
+            collect_files(&path, into)?;
+        } else {
+            into.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Sources to a candidate: one object and `candidate.json`, the same bytes inside and outside cargo.
+//!
+//! Flags belong to the harness and do not follow the cargo profile: a kernel that is checked in a debug build is the
+//! kernel that is timed. What a crate adds is declared in its manifest and shown.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::candidate::Candidate;
+use kopt_schema::manifest::{Class, Language, Manifest};
+use kopt_schema::{FORMAT_VERSION, knobs};
+
+use crate::error::BuildError;
+use crate::toolchain::{self, Compiler};
+use crate::{digest, environment};
+
+/// What compiling gave.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The candidate, as written to `candidate.json`.
+    pub candidate: Candidate,
+    /// `candidate.json`.
+    pub file: Utf8PathBuf,
+    /// The compiler's object files, to be archived for whoever links the crate (class `native`).
+    pub objects: Vec<Utf8PathBuf>,
+    /// What the compiler said without refusing; for nvcc the resources each kernel takes.
+    pub remarks: String,
+}
+
+/// The compiler and flags a manifest asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    pub compiler: Result<Compiler, String>,
+    pub flags: Vec<String>,
+}
+
+impl Recipe {
+    pub(crate) fn of(folder: &Utf8Path, manifest: &Manifest) -> Result<Self, BuildError> {
+        let mut flags: Vec<String> = Vec::new();
+        let compiler = match (manifest.class, manifest.language) {
+            (Class::Native, language) => {
+                let cpp = language == Language::Cpp;
+                flags.extend([if cpp { "-std=gnu++17" } else { "-std=gnu11" }, "-O3"].map(str::to_owned));
+                flags.extend(native_flag());
+                // No errno from sqrt and its like: nothing reads it, and it keeps loops from being vectorised.
+                flags.extend(["-fPIC", "-g1", "-Wall", "-Wextra", "-fno-math-errno"].map(str::to_owned));
+                // The same bytes wherever the crate lies.
+                flags.push(format!("-ffile-prefix-map={folder}=."));
+                Ok(toolchain::host(cpp)?)
+            }
+            (Class::Device, Language::Cuda) => {
+                flags.extend(["-O3", "-std=c++17", "-lineinfo", "-cubin", "-Xptxas=-v"].map(str::to_owned));
+                flags.extend(manifest.arch.first().map(|arch| format!("-arch={arch}")));
+                toolchain::nvcc()
+            }
+            (class, _) => Err(format!(
+                "backend {} with class {} cannot be compiled by this version",
+                manifest.backend.name(),
+                class.name()
+            )),
+        };
+        flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
+        flags.push("-Ikernels".to_owned());
+        flags.extend(manifest.flags.iter().cloned());
+        Ok(Self { compiler, flags })
+    }
+}
+
+fn native_flag() -> Option<String> {
+    let flag = if toolchain::target_triple().starts_with("aarch64") { "-mcpu=native" } else { "-march=native" };
+    toolchain::is_native().then(|| flag.to_owned())
+}
+
+/// Compiles the crate in `folder` into `out`, which is made. A missing GPU compiler gives a candidate without an
+/// object that says why, so that the crate still builds.
+///
+/// # Errors
+/// When a source does not compile, includes what it may not, or a file cannot be written.
+pub fn compile(folder: &Utf8Path, manifest: &Manifest, out: &Utf8Path) -> Result<Built, BuildError> {
+    compile_recipe(folder, manifest, &Recipe::of(folder, manifest)?, out)
+}
+
+pub(crate) fn compile_recipe(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    recipe: &Recipe,
+    out: &Utf8Path,
+) -> Result<Built, BuildError> {
+    std::fs::create_dir_all(out).map_err(BuildError::file(out))?;
+    let plan = match &manifest.launch {
+        Some(path) => Some(read(&folder.join(path))?),
+        None => None,
+    };
+    let mut candidate = Candidate {
+        format: FORMAT_VERSION,
+        class: manifest.class,
+        object: None,
+        digest: String::new(),
+        missing: None,
+        plan,
+        knobs: knob_values(folder, manifest)?,
+        compiler: String::new(),
+        flags: recipe.flags.clone(),
+    };
+    let (mut objects, mut remarks) = (Vec::new(), String::new());
+    match &recipe.compiler {
+        Ok(compiler) => {
+            candidate.compiler = compiler.version.lines().next().unwrap_or_default().to_owned();
+            let object = match manifest.class {
+                Class::Native => {
+                    for source in manifest.compiled() {
+                        let (object, said) = compile_source(folder, manifest, compiler, &recipe.flags, source, out)?;
+                        objects.push(object);
+                        remarks.push_str(&said);
+                    }
+                    link(folder, compiler, &objects, out)?
+                }
+                _ => {
+                    let sources: Vec<&str> = manifest.compiled().collect();
+                    let [source] = sources.as_slice() else {
+                        let reason = format!("class device takes one compiled source, not {}", sources.len());
+                        return Err(BuildError::Header { header: "Cargo.toml".to_owned(), reason });
+                    };
+                    let (object, said) = compile_source(folder, manifest, compiler, &recipe.flags, source, out)?;
+                    remarks.push_str(&said);
+                    object
+                }
+            };
+            candidate.digest = digest::of_file(&object)?;
+            candidate.object = object.file_name().map(str::to_owned);
+        }
+        Err(reason) => candidate.missing = Some(reason.clone()),
+    }
+    let file = out.join("candidate.json");
+    let json = serde_json::to_vec_pretty(&candidate).map_err(|error| BuildError::file(&file)(error.into()))?;
+    std::fs::write(&file, json).map_err(BuildError::file(&file))?;
+    Ok(Built { candidate, file, objects, remarks })
+}
+
+/// The chosen value of each declared knob: what the knobs header defines, else the manifest's default.
+fn knob_values(folder: &Utf8Path, manifest: &Manifest) -> Result<BTreeMap<String, i64>, BuildError> {
+    let header = folder.join(manifest.knobs_header());
+    let defined = if header.exists() { knobs::defined(&read(&header)?) } else { BTreeMap::new() };
+    let chosen = |name: &String, default: i64| defined.get(name).copied().unwrap_or(default);
+    Ok(manifest.knobs.iter().map(|(name, knob)| (name.clone(), chosen(name, knob.default))).collect())
+}
+
+fn compile_source(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    compiler: &Compiler,
+    flags: &[String],
+    source: &str,
+    out: &Utf8Path,
+) -> Result<(Utf8PathBuf, String), BuildError> {
+    let stem = source.replace('/', "-");
+    let (object, dependencies) = (out.join(format!("{stem}.o")), out.join(format!("{stem}.d")));
+    let mut command = Command::new(&compiler.path);
+    command.current_dir(folder).args(flags).arg(source).arg("-o").arg(&object);
+    if manifest.class == Class::Native {
+        command.args(["-c", "-MMD", "-MF"]).arg(&dependencies);
+    } else {
+        command.args(["-MMD", "-MF"]).arg(&dependencies);
+    }
+    let said = run(command, source)?;
+    check_includes(folder, manifest, source, &dependencies)?;
+    Ok((object, said))
+}
+
+fn link(
+    folder: &Utf8Path,
+    compiler: &Compiler,
+    objects: &[Utf8PathBuf],
+    out: &Utf8Path,
+) -> Result<Utf8PathBuf, BuildError> {
+    let shared = out.join("kernel.so");
+    let mut command = Command::new(&compiler.path);
+    // Undefined names are refused here, with the linker's message, and not at load time.
+    command.current_dir(folder).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,-z,defs"]);
+    command.args(objects).arg("-lm").arg("-o").arg(&shared);
+    run(command, "the linked object")?;
+    Ok(shared)
+}
+
+fn run(mut command: Command, source: &str) -> Result<String, BuildError> {
+    let failed = |output: String, command: &Command| BuildError::Compile {
+        source_file: source.to_owned(),
+        command: format!("{command:?}").replace('"', ""),
+        output,
+    };
+    // Compilers speak the user's language otherwise, and messages are compared and searched.
+    command.env("LC_ALL", "C");
+    // nvcc looks for its own headers and libraries beside itself; these would mix in another installation's.
+    for name in ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
+        command.env_remove(name);
+    }
+    let output = command.output().map_err(|error| failed(error.to_string(), &command))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(said) } else { Err(failed(said, &command)) }
+}
+
+/// What a source includes with quotes must lie in the crate or in a declared include root.
+fn check_includes(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    source: &str,
+    dependencies: &Utf8Path,
+) -> Result<(), BuildError> {
+    let text = read(dependencies)?;
+    let roots: Vec<Utf8PathBuf> =
+        manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok()).collect();
+    let own = folder.canonicalize_utf8().map_err(BuildError::file(folder))?;
+    let after_target = text.split_once(": ").map_or("", |(_, list)| list);
+    for included in after_target.split_whitespace().filter(|word| *word != "\\") {
+        let path = folder.join(included);
+        let path = path.canonicalize_utf8().unwrap_or(path);
+        // The compiler's own installation is not the candidate's to change.
+        let system = path.starts_with("/usr") || path.components().any(|part| matches!(part.as_str(), "cu13" | "cuda" | "targets"));
+        if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) && !system {
+            return Err(BuildError::Include { source_file: source.to_owned(), included: included.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Utf8Path) -> Result<String, BuildError> {
+    std::fs::read_to_string(path).map_err(BuildError::file(path))
+}
+
+/// Whether the variable asks for verbose builds.
+pub(crate) fn verbose() -> bool {
+    environment::text("KOPT_BUILD_VERBOSE").is_some()
+}

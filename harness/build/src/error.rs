@@ -1,0 +1,65 @@
+//! Why a kernel could not be built.
+
+use camino::Utf8PathBuf;
+use kopt_schema::Diagnostic;
+
+/// Why a kernel could not be built. A missing GPU compiler is not an error: see [`crate::compile::Built`].
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The manifest or the launch plan is wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Manifest(Vec<Diagnostic>),
+    /// No C compiler.
+    #[error("no C compiler: {0}\nhint: install gcc or clang, or name one in the variable CC")]
+    NoCompiler(String),
+    /// The compiler refused a source.
+    #[error("{source_file} does not compile\n{command}\n{output}")]
+    Compile {
+        /// The source, relative to the crate.
+        source_file: String,
+        /// The command.
+        command: String,
+        /// What the compiler said.
+        output: String,
+    },
+    /// A source includes a file outside the crate and its declared include roots.
+    #[error("{source_file} includes `{included}`, outside the crate and its include roots\nhint: declare the folder in `include_roots`")]
+    Include {
+        /// The source, relative to the crate.
+        source_file: String,
+        /// The file.
+        included: String,
+    },
+    /// The checked-in bindings do not fit the header and libclang is missing.
+    #[error("{file}: {reason}\nhint: where libclang is installed, run `cargo kopt bindings` or `KOPT_BINDINGS=write cargo build`; Debian's package is libclang-dev")]
+    Bindings {
+        /// The checked-in file.
+        file: Utf8PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The header is no valid description of arguments.
+    #[error("{header}: {reason}")]
+    Header {
+        /// The header, relative to the crate.
+        header: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The system's word.
+        error: std::io::Error,
+    },
+}
+
+impl BuildError {
+    /// For `map_err` on file operations.
+    pub(crate) fn file(path: impl Into<Utf8PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+}

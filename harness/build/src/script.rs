@@ -1,0 +1,156 @@
+//! What `build.rs` does: manifest, bindings, compile, then one generated file that `kopt_harness::kernel!` includes.
+
+use std::fmt::Write as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::expression::Value;
+use kopt_schema::manifest::{Class, Manifest, ShapeValue};
+use kopt_schema::plan::{self, PlanContext};
+
+use crate::bindings::{self, Bindings, FieldType};
+use crate::compile::{self, Built};
+use crate::environment;
+use crate::error::BuildError;
+use crate::manifest;
+
+/// The whole of a kernel crate's `build.rs`. Ends the process with a message when the kernel cannot be built.
+#[allow(clippy::print_stderr, clippy::print_stdout, reason = "a build script talks to cargo through its output")]
+pub fn build() {
+    match run() {
+        Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn run() -> Result<Vec<String>, BuildError> {
+    let variable = |name: &str| {
+        environment::path(name).ok_or_else(|| BuildError::NoCompiler(format!("{name} is not set: not a build script?")))
+    };
+    let (folder, out) = (variable("CARGO_MANIFEST_DIR")?, variable("OUT_DIR")?.join("kopt"));
+    let workspace = manifest::workspace_root(&folder);
+    let shown_from = workspace.clone().unwrap_or_else(|| folder.clone());
+    let Ok(manifest) = manifest::load(&folder, workspace.as_deref(), &shown_from).map_err(BuildError::Manifest)? else {
+        let reason = "has no [package.metadata.kopt] table, which says what the kernel is".to_owned();
+        return Err(BuildError::Header { header: "Cargo.toml".to_owned(), reason });
+    };
+    let write = environment::text("KOPT_BINDINGS").is_some_and(|word| word == "write");
+    let bindings = bindings::load(&folder, &manifest, write)?;
+    check_plan(&folder, &manifest, &bindings)?;
+    let built = compile::compile(&folder, &manifest, &out)?;
+    let write_file = |name: &str, text: &str| {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(BuildError::file(path))
+    };
+    write_file("bindings.rs", &bindings.text)?;
+    write_file("kernel.rs", &generated(&folder, &manifest, &bindings, &built)?)?;
+    let mut lines = vec![format!("cargo:rerun-if-changed={}", folder.join("Cargo.toml"))];
+    lines.extend(workspace.map(|root| format!("cargo:rerun-if-changed={}", root.join("Cargo.toml"))));
+    lines.push(format!("cargo:rerun-if-changed={}", folder.join("kernels")));
+    let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.include_roots);
+    lines.extend(named.map(|path| format!("cargo:rerun-if-changed={}", folder.join(path))));
+    for name in ["CC", "CXX", "CUDA_HOME", "CUDA_PATH", "PATH", "LIBCLANG_PATH", "KOPT_BINDINGS"] {
+        lines.push(format!("cargo:rerun-if-env-changed={name}"));
+    }
+    lines.extend(bindings.stale.iter().map(|warning| format!("cargo:warning={warning}")));
+    if manifest.class == Class::Native {
+        lines.extend(built.remarks.lines().map(|line| format!("cargo:warning={line}")));
+    } else if compile::verbose() {
+        lines.extend(built.remarks.lines().map(|line| format!("cargo:warning={line}")));
+    }
+    archive(&manifest, &built);
+    Ok(lines)
+}
+
+/// For whoever links the crate: the same object files, as a static library.
+fn archive(manifest: &Manifest, built: &Built) {
+    if manifest.class == Class::Native {
+        let name = environment::text("CARGO_PKG_NAME").unwrap_or_default();
+        cc::Build::new().objects(&built.objects).compile(&format!("{}_kernel", name.replace('-', "_")));
+    }
+}
+
+/// The launch plan, against the entries, fields, sizes and knobs it may name, and against every listed shape.
+fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Result<(), BuildError> {
+    let Some(file) = &manifest.launch else { return Ok(()) };
+    let path = folder.join(file);
+    let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
+    let context = plan_context(manifest, bindings);
+    let plan = plan::parse(file, &text, &context).map_err(BuildError::Manifest)?;
+    for shape in &manifest.shapes {
+        let mut scope = shape.scope();
+        scope.extend(manifest.knobs.iter().map(|(name, knob)| (name.clone(), Value::Int(knob.default))));
+        scope.insert("dtype".to_owned(), Value::Text(manifest.dtype.name().to_owned()));
+        for (entry, _) in &context.entries {
+            let wrong = |reason| BuildError::Header { header: format!("{file}, shape {}", shape.name), reason };
+            if plan.resolve(entry, &scope).map_err(wrong)?.is_empty() && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0)) {
+                return Err(wrong(format!("no launch of entry `{entry}` applies")));
+            }
+            plan.workspace(&scope).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+fn plan_context(manifest: &Manifest, bindings: &Bindings) -> PlanContext {
+    let named = |wanted: fn(&ShapeValue) -> bool| -> Vec<String> {
+        let first = manifest.shapes.first().map(|shape| shape.parameters.as_slice()).unwrap_or_default();
+        first.iter().filter(|(_, value)| wanted(value)).map(|(name, _)| name.clone()).collect()
+    };
+    let mut integers = named(|value| matches!(value, ShapeValue::Size(_)));
+    integers.extend(manifest.knobs.keys().cloned());
+    let mut texts = named(|value| matches!(value, ShapeValue::Choice(_)));
+    texts.push("dtype".to_owned());
+    let fields = |entry: &bindings::EntryStruct| entry.fields.iter().map(|field| field.name.clone()).collect();
+    let mut entries: Vec<(String, Vec<String>)> =
+        bindings.entries.iter().map(|entry| (entry.symbol.clone(), fields(entry))).collect();
+    // The forward entry is the default of a launch.
+    entries.sort_by_key(|(symbol, _)| *symbol != manifest.op);
+    PlanContext { entries, integers, texts }
+}
+
+/// The file that `kopt_harness::kernel!` includes.
+fn generated(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings, built: &Built) -> Result<String, BuildError> {
+    let json = serde_json::to_string(manifest).map_err(|error| BuildError::file(folder)(error.into()))?;
+    let name = environment::text("CARGO_PKG_NAME").unwrap_or_default();
+    let mut text = String::from("// Generated by kopt-build from the crate's manifest, header and sources.\n");
+    text.push_str("#[allow(unsafe_code, non_camel_case_types, missing_docs, dead_code, clippy::all)]\n");
+    text.push_str("mod bindings { include!(\"bindings.rs\"); }\npub use bindings::*;\n\n");
+    if manifest.class == Class::Device {
+        let object = match (&built.candidate.object, built.file.parent()) {
+            (Some(object), Some(out)) => format!("Some(include_bytes!({:?}))", out.join(object).as_str()),
+            _ => "None".to_owned(),
+        };
+        let _ = writeln!(text, "/// The device code; none where its compiler was missing when the crate was built.");
+        let _ = writeln!(text, "pub static DEVICE_OBJECT: Option<&[u8]> = {object};\n");
+    }
+    text.push_str("/// What the build script found and made.\npub static PACKAGE: ::kopt_harness::Package = ::kopt_harness::Package {\n");
+    let _ = writeln!(text, "    name: {name:?},\n    manifest: {json:?},\n    candidate: {:?},\n    digest: {:?},", built.file, built.candidate.digest);
+    text.push_str("    entries: &[\n");
+    for entry in &bindings.entries {
+        let args = &entry.type_name;
+        let _ = writeln!(text, "        ::kopt_harness::EntryLayout {{ symbol: {:?}, size: size_of::<{args}>(), fields: &[", entry.symbol);
+        for field in &entry.fields {
+            let kind = match field.kind {
+                FieldType::Pointer { writable } => format!("Pointer {{ writable: {writable} }}"),
+                FieldType::Int64 => "Int64".to_owned(),
+                FieldType::Float32 => "Float32".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "            ::kopt_harness::Field {{ name: {0:?}, offset: ::core::mem::offset_of!({args}, {0}), kind: ::kopt_harness::FieldKind::{kind} }},",
+                field.name
+            );
+        }
+        text.push_str("        ] },\n");
+    }
+    text.push_str("    ],\n};\n");
+    Ok(text)
+}
+
+/// Where a crate's checked-in bindings stand.
+pub(crate) fn bindings_file(folder: &Utf8Path, manifest: &Manifest) -> Utf8PathBuf {
+    folder.join(format!("kernels/{}.bindings.rs", manifest.op))
+}

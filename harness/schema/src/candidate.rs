@@ -1,0 +1,31 @@
+//! A candidate: what a kernel's sources compile to, and all that a process needs to run it. `kopt-build` writes
+//! `candidate.json` beside the object; test, bench and worker binaries read it and compare the object's digest.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::Class;
+
+/// The contents of `candidate.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Version of this format.
+    pub format: u32,
+    /// What it is made of.
+    pub class: Class,
+    /// The object's file, beside this one; none where the compiler is missing.
+    pub object: Option<String>,
+    /// SHA-256 of the object, in hexadecimal.
+    pub digest: String,
+    /// Why there is no object.
+    pub missing: Option<String>,
+    /// The launch plan's text.
+    pub plan: Option<String>,
+    /// Chosen knob values.
+    pub knobs: BTreeMap<String, i64>,
+    /// The compiler, as it names itself.
+    pub compiler: String,
+    /// Every flag it was given.
+    pub flags: Vec<String>,
+}

@@ -1,0 +1,42 @@
+//! How far an honest kernel may be from the exact result. Operators build their bounds from these parts, per element
+//! and per element type; there is no tolerance that fits everything.
+//!
+//! The contract is arithmetic in f32 whatever the element type, then one rounding to the output's type. The bounds are
+//! tight enough that a lower precision inside (bf16, tf32) does not fit, and wide enough for any order of summation.
+
+use kopt_schema::DType;
+
+/// Unit roundoff of the arithmetic.
+pub const U: f64 = 1.0 / (1 << 24) as f64;
+
+/// How rounding errors of a long sum add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// Terms differ: errors are as good as random and grow with the square root of the length.
+    Random,
+    /// Terms repeat (constant rows): the same error is made at every step, and grows with the length.
+    Systematic,
+}
+
+impl Rounding {
+    /// Error of a sum of `terms` numbers in units of [`U`] times the sum of their magnitudes.
+    ///
+    /// Random: a serial f32 sum of same-sign terms is off by √n / 3 (one standard deviation); 3 √n leaves nine. Beyond
+    /// some ten thousand terms of one sign the last bits of every addend are lost in the same direction, and a serial
+    /// sum drifts by about n / 60 (measured on squares of normal numbers): n / 32 covers it.
+    #[must_use]
+    pub fn growth(self, terms: usize) -> f64 {
+        let n = terms as f64;
+        match self {
+            Self::Random => 3.0 * n.sqrt() + n / 32.0 + 2.0,
+            Self::Systematic => n + 2.0,
+        }
+    }
+}
+
+/// The bound of an output: the arithmetic's error, and the one rounding to the element type.
+#[must_use]
+pub fn rounded(value: f64, arithmetic: f64, dtype: DType) -> f64 {
+    // 1 % over half a unit in the last place, because the value that is rounded is itself off by `arithmetic`.
+    arithmetic + value.abs() * dtype.roundoff() * 1.01 + dtype.smallest()
+}

@@ -1,0 +1,179 @@
+//! What an operator computes, and on what: everything the harness must know to check and time a kernel it has never seen.
+
+use kopt_schema::DType;
+use kopt_schema::manifest::Shape;
+use kopt_schema::message::Cost;
+use kopt_schema::operator::Parameter;
+
+use crate::distribution::Distribution;
+use crate::error_model::Rounding;
+use crate::tensor::{Draw, Expected, Tensors};
+
+/// One set of sizes at one element type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The sizes.
+    pub shape: Shape,
+    /// Element type of the main buffers.
+    pub dtype: DType,
+}
+
+impl Case {
+    /// A size of the shape.
+    #[must_use]
+    pub fn size(&self, name: &str) -> usize {
+        self.shape.size(name)
+    }
+}
+
+/// What a buffer is in training, and so how long its contents live. The transfer check rests on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Changes once a step.
+    Weight,
+    /// New in every step.
+    Activation,
+    /// New in every step.
+    Gradient,
+    /// Quantisation scales: new in every step.
+    Scale,
+    /// Written by forward for the backward of the same step.
+    Saved,
+    /// A result.
+    Output,
+    /// Scratch.
+    Workspace,
+}
+
+/// A buffer of one entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// The field of the args struct.
+    pub name: &'static str,
+    /// What it is in training.
+    pub role: Role,
+    /// Whether the entry writes it.
+    pub written: bool,
+    /// Element type.
+    pub dtype: DType,
+    /// Elements.
+    pub len: usize,
+    /// Elements of one row, for maps of wrong elements and for distributions that work by row.
+    pub row: usize,
+    /// Alignment of its first byte.
+    pub align: usize,
+}
+
+impl Buffer {
+    /// A buffer the entry reads: `rows × row` elements.
+    #[must_use]
+    pub const fn input(name: &'static str, role: Role, dtype: DType, rows: usize, row: usize) -> Self {
+        Self { name, role, written: false, dtype, len: rows * row, row, align: 256 }
+    }
+
+    /// A buffer the entry writes: `rows × row` elements.
+    #[must_use]
+    pub const fn output(name: &'static str, role: Role, dtype: DType, rows: usize, row: usize) -> Self {
+        Self { written: true, ..Self::input(name, role, dtype, rows, row) }
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.len * self.dtype.size()
+    }
+}
+
+/// An operator. The standard ones are in [`crate::operators`]; a crate with one of its own implements this and passes
+/// the value to [`crate::kernel!`].
+pub trait Kernel: Send + Sync {
+    /// The name: `op` of the manifest, and the symbol of the forward entry.
+    fn op(&self) -> &str;
+
+    /// What a shape gives.
+    fn parameters(&self) -> Vec<Parameter>;
+
+    /// Symbols that a kernel may export, forward first. Those its header has an args struct for are the ones it has.
+    fn entries(&self) -> Vec<String> {
+        vec![self.op().to_owned()]
+    }
+
+    /// The buffers of an entry; their names are fields of its args struct.
+    fn buffers(&self, entry: &str, case: &Case) -> Vec<Buffer>;
+
+    /// The `float` fields of the args struct. The `int64_t` fields are the shape's sizes.
+    fn scalars(&self, entry: &str, case: &Case) -> Vec<(&'static str, f32)> {
+        let _ = (entry, case);
+        Vec::new()
+    }
+
+    /// Kinds of input that make sense for the operator.
+    fn distributions(&self) -> Vec<Distribution> {
+        Distribution::FINITE.to_vec()
+    }
+
+    /// The inputs of a trial. By default every input is drawn from `distribution`.
+    fn inputs(&self, entry: &str, case: &Case, distribution: Distribution, draw: &mut Draw) -> Tensors {
+        let mut tensors = Tensors::default();
+        for buffer in self.buffers(entry, case).iter().filter(|buffer| !buffer.written) {
+            tensors.insert(buffer.name, draw.buffer(buffer, distribution));
+        }
+        tensors
+    }
+
+    /// The exact outputs, computed in f64 from the rounded inputs, each with the bound on an honest kernel's error.
+    fn expect(&self, entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected>;
+
+    /// What a call must move and compute. By default every input is read once and every output written once.
+    fn cost(&self, entry: &str, case: &Case) -> Cost {
+        let mut cost = Cost::default();
+        for buffer in self.buffers(entry, case) {
+            let bytes = if buffer.written { &mut cost.bytes_written } else { &mut cost.bytes_read };
+            *bytes += buffer.bytes() as f64;
+        }
+        cost
+    }
+
+    /// Shapes that no manifest lists and every kernel must get right: 1, primes, tile sizes ± 1.
+    fn odd_shapes(&self) -> Vec<Shape>;
+
+    /// A shape that nobody can know beforehand.
+    fn random_shape(&self, draw: &mut Draw) -> Shape;
+}
+
+/// References are shared: an operator may be kept behind one.
+impl<K: Kernel + ?Sized> Kernel for Box<K> {
+    fn op(&self) -> &str {
+        (**self).op()
+    }
+    fn parameters(&self) -> Vec<Parameter> {
+        (**self).parameters()
+    }
+    fn entries(&self) -> Vec<String> {
+        (**self).entries()
+    }
+    fn buffers(&self, entry: &str, case: &Case) -> Vec<Buffer> {
+        (**self).buffers(entry, case)
+    }
+    fn scalars(&self, entry: &str, case: &Case) -> Vec<(&'static str, f32)> {
+        (**self).scalars(entry, case)
+    }
+    fn distributions(&self) -> Vec<Distribution> {
+        (**self).distributions()
+    }
+    fn inputs(&self, entry: &str, case: &Case, distribution: Distribution, draw: &mut Draw) -> Tensors {
+        (**self).inputs(entry, case, distribution, draw)
+    }
+    fn expect(&self, entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
+        (**self).expect(entry, case, inputs, rounding)
+    }
+    fn cost(&self, entry: &str, case: &Case) -> Cost {
+        (**self).cost(entry, case)
+    }
+    fn odd_shapes(&self) -> Vec<Shape> {
+        (**self).odd_shapes()
+    }
+    fn random_shape(&self, draw: &mut Draw) -> Shape {
+        (**self).random_shape(draw)
+    }
+}

@@ -1,0 +1,66 @@
+//! The standard operators, one file each: f64 reference, error model, cost, input distributions, buffer roles, odd shapes.
+//! `op = "softmax"` in a manifest takes everything from here.
+
+mod grouped_matmul;
+mod matmul;
+mod rmsnorm;
+mod softmax;
+
+use kopt_schema::manifest::{Shape, ShapeValue};
+use kopt_schema::operator::{self, Parameter};
+
+pub use grouped_matmul::GroupedMatmul;
+pub use matmul::Matmul;
+pub use rmsnorm::RmsNorm;
+pub use softmax::Softmax;
+
+use crate::kernel::Kernel;
+
+/// The standard operator of that name.
+///
+/// # Panics
+/// When there is none: a crate with an operator of its own passes it to `kernel!`.
+#[must_use]
+pub fn standard(name: impl AsRef<str>) -> Box<dyn Kernel> {
+    match name.as_ref() {
+        "grouped_matmul" => Box::new(GroupedMatmul),
+        "matmul" => Box::new(Matmul),
+        "rmsnorm" => Box::new(RmsNorm),
+        "softmax" => Box::new(Softmax),
+        other => {
+            let known: Vec<&str> = operator::STANDARD.iter().map(|operator| operator.name).collect();
+            panic!("`{other}` is no standard operator ({}); pass your own: kopt_harness::kernel!(MyOp)", known.join(", "))
+        }
+    }
+}
+
+/// Parameters of a standard operator, from the list that manifests are checked against.
+fn parameters(name: &str) -> Vec<Parameter> {
+    operator::standard(name).map(|operator| operator.parameters.to_vec()).unwrap_or_default()
+}
+
+/// Entries of a standard operator, from the same list.
+fn entries(name: &str) -> Vec<String> {
+    operator::standard(name).map(|operator| operator.entries.iter().map(|entry| (*entry).to_owned()).collect()).unwrap_or_default()
+}
+
+/// A shape of sizes.
+fn shape(sizes: &[(&str, usize)]) -> Shape {
+    let size = |size: usize| ShapeValue::Size(i64::try_from(size).unwrap_or(i64::MAX));
+    Shape::unnamed(sizes.iter().map(|(name, value)| ((*name).to_owned(), size(*value))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_operator_exists_under_its_name() {
+        for listed in operator::STANDARD {
+            let kernel = standard(listed.name);
+            assert_eq!(kernel.op(), listed.name);
+            assert_eq!(kernel.entries(), listed.entries);
+            assert_eq!(kernel.parameters(), listed.parameters);
+        }
+    }
+}

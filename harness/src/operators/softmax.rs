@@ -1,0 +1,116 @@
+//! `y = exp(x - max) / sum(exp(x - max))` over each row.
+//!
+//! A row with a NaN or +inf, or of nothing but -inf, is all NaN; -inf elsewhere gives 0. Results below the smallest
+//! normal number may be flushed to zero: nobody's probability of 1e-38 matters.
+
+use kopt_schema::manifest::Shape;
+use kopt_schema::message::Cost;
+use kopt_schema::operator::Parameter;
+
+use super::shape;
+use crate::distribution::Distribution;
+use crate::error_model::{Rounding, U, rounded};
+use crate::kernel::{Buffer, Case, Kernel, Role};
+use crate::tensor::{Draw, Expected, Tensors};
+
+/// Softmax over each row.
+#[derive(Debug, Clone, Copy)]
+pub struct Softmax;
+
+impl Kernel for Softmax {
+    fn op(&self) -> &str {
+        "softmax"
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        super::parameters("softmax")
+    }
+
+    fn buffers(&self, _entry: &str, case: &Case) -> Vec<Buffer> {
+        let (rows, cols) = (case.size("rows"), case.size("cols"));
+        vec![
+            Buffer::input("x", Role::Activation, case.dtype, rows, cols),
+            Buffer::output("y", Role::Output, case.dtype, rows, cols),
+        ]
+    }
+
+    fn distributions(&self) -> Vec<Distribution> {
+        let special = [Distribution::Masked, Distribution::Infinite, Distribution::NotANumber];
+        [&Distribution::FINITE[..], &special].concat()
+    }
+
+    fn expect(&self, _entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
+        let cols = case.size("cols");
+        let x = inputs.floats("x");
+        let (mut values, mut bounds) = (Vec::with_capacity(x.len()), Vec::with_capacity(x.len()));
+        for row in x.chunks_exact(cols.max(1)) {
+            // f64::max drops a NaN, which must spread instead.
+            let largest = row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
+            let largest = if row.iter().any(|value| value.is_nan()) { f64::NAN } else { largest };
+            let exponentials: Vec<f64> = row.iter().map(|value| (f64::from(*value) - largest).exp()).collect();
+            let sum: f64 = exponentials.iter().sum();
+            // Rounding x - max and scaling it for exp2 costs |x - max| units each; the sum inherits its terms' errors.
+            let reach = |value: f32| {
+                let reach = largest - f64::from(value);
+                if reach.is_finite() { 3.0 * reach } else { 0.0 }
+            };
+            let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
+            let common = inherited + rounding.growth(cols) + 10.0;
+            for (value, exponential) in row.iter().zip(&exponentials) {
+                let exact = exponential / sum;
+                let arithmetic = exact * U * (reach(*value) + common) + case.dtype.smallest_normal();
+                values.push(exact);
+                bounds.push(rounded(exact, arithmetic, case.dtype));
+            }
+        }
+        vec![Expected { name: "y", values, bounds }]
+    }
+
+    fn cost(&self, entry: &str, case: &Case) -> Cost {
+        let bytes: Vec<f64> = self.buffers(entry, case).iter().map(|buffer| buffer.bytes() as f64).collect();
+        // Maximum, subtraction, exponential, sum, division.
+        let flops = 5.0 * (case.size("rows") * case.size("cols")) as f64;
+        Cost { bytes_read: bytes[0], bytes_written: bytes[1], flops }
+    }
+
+    fn odd_shapes(&self) -> Vec<Shape> {
+        [(1, 1), (1, 2), (3, 7), (2, 15), (5, 17), (1, 31), (7, 33), (2, 63), (3, 65), (2, 127), (3, 129), (1, 257), (2, 1023), (2, 1025), (1, 4099), (131, 13), (0, 5)]
+            .map(|(rows, cols)| shape(&[("rows", rows), ("cols", cols)]))
+            .to_vec()
+    }
+
+    fn random_shape(&self, draw: &mut Draw) -> Shape {
+        shape(&[("rows", draw.between(1, 40)), ("cols", draw.between(1, 3000))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Values;
+    use kopt_schema::DType;
+
+    fn expect(rows: usize, x: &[f32]) -> Expected {
+        let case = Case { shape: shape(&[("rows", rows), ("cols", x.len() / rows)]), dtype: DType::F32 };
+        let mut inputs = Tensors::default();
+        inputs.insert("x", Values::Float(x.to_vec()));
+        Softmax.expect("softmax", &case, &inputs, Rounding::Random).remove(0)
+    }
+
+    #[test]
+    fn known_values() {
+        let expected = expect(2, &[0.0, 0.0, 1.0f32.ln(), 3.0f32.ln()]);
+        for (value, known) in expected.values.iter().zip([0.5, 0.5, 0.25, 0.75]) {
+            assert!((value - known).abs() < 1e-7, "{value} {known}");
+        }
+        assert!(expected.bounds.iter().all(|bound| *bound > 0.0 && *bound < 1e-5));
+    }
+
+    #[test]
+    fn special_values_follow_the_contract() {
+        let inf = f32::INFINITY;
+        let expected = expect(4, &[1.0, -inf, inf, 0.0, f32::NAN, 0.0, -inf, -inf]);
+        assert_eq!(expected.values[..2], [1.0, 0.0]);
+        assert!(expected.values[2..].iter().all(|value| value.is_nan()));
+    }
+}

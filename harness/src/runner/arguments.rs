@@ -1,0 +1,108 @@
+//! From a layout that bindgen read to the bytes of an args struct: sizes and scalars filled in, pointers left for the
+//! process that knows the addresses.
+
+use std::collections::BTreeMap;
+
+use kopt_schema::expression::Value;
+use kopt_schema::manifest::{Manifest, ShapeValue};
+use kopt_schema::plan::{self, Plan, PlanContext};
+use kopt_schema::wire::{ArgField, EntryCall, Scratch};
+
+use crate::kernel::{Case, Kernel};
+use crate::package::{EntryLayout, FieldKind};
+
+/// Everything about an entry's call but the addresses. Its buffers stand in the arena from `first_buffer` on.
+pub(crate) fn entry_call(
+    kernel: &dyn Kernel,
+    layout: &EntryLayout,
+    case: &Case,
+    first_buffer: usize,
+    plan: Option<&Plan>,
+    knobs: &BTreeMap<String, i64>,
+) -> Result<EntryCall, String> {
+    let own = kernel.buffers(layout.symbol, case);
+    let scalars = kernel.scalars(layout.symbol, case);
+    let mut args = vec![0; layout.size];
+    let mut fields = Vec::new();
+    for field in layout.fields {
+        let name = field.name;
+        let mut put = |bytes: &[u8]| args[field.offset..field.offset + bytes.len()].copy_from_slice(bytes);
+        let (size, buffer) = match field.kind {
+            FieldKind::Pointer { writable } => {
+                let known = own.iter().find(|buffer| buffer.name == name);
+                let known = known.ok_or_else(|| unknown(kernel, layout, name, own.iter().map(|buffer| buffer.name)))?;
+                if known.written != writable {
+                    let wanted = if known.written { "written: its pointer must not be const" } else { "read: its pointer must be const" };
+                    return Err(format!("field `{name}` of `{}_args`: the buffer is {wanted}", layout.symbol));
+                }
+                (8, own.iter().position(|buffer| buffer.name == name).map(|index| first_buffer + index))
+            }
+            FieldKind::Int64 => {
+                let given = case.shape.parameters.iter().find_map(|(key, value)| match value {
+                    ShapeValue::Size(size) if key == name => Some(*size),
+                    _ => None,
+                });
+                let sizes = kernel.parameters();
+                let value = given.ok_or_else(|| unknown(kernel, layout, name, sizes.iter().map(|size| size.name)))?;
+                put(&value.to_le_bytes());
+                (8, None)
+            }
+            FieldKind::Float32 => {
+                let given = scalars.iter().find(|(key, _)| *key == name);
+                let (_, value) = given.ok_or_else(|| unknown(kernel, layout, name, scalars.iter().map(|(key, _)| *key)))?;
+                put(&value.to_le_bytes());
+                (4, None)
+            }
+        };
+        fields.push(ArgField { name: name.to_owned(), offset: field.offset, size, buffer });
+    }
+    for buffer in &own {
+        if !layout.fields.iter().any(|field| field.name == buffer.name) {
+            return Err(format!("`{}_args` has no field for buffer `{}` of operator {}", layout.symbol, buffer.name, kernel.op()));
+        }
+    }
+    let (mut launches, mut workspace) = (Vec::new(), Vec::new());
+    if let Some(plan) = plan {
+        let scope = scope(case, knobs);
+        launches = plan.resolve(layout.symbol, &scope)?;
+        let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
+        workspace = plan.workspace(&scope)?.into_iter().map(scratch).collect();
+    }
+    Ok(EntryCall { symbol: layout.symbol.to_owned(), args, fields, launches, workspace })
+}
+
+/// Reads a candidate's launch plan.
+pub(crate) fn read_plan(text: &str, manifest: &Manifest, layouts: &[EntryLayout]) -> Result<Plan, String> {
+    let mut entries: Vec<(String, Vec<String>)> = layouts
+        .iter()
+        .map(|layout| (layout.symbol.to_owned(), layout.fields.iter().map(|field| field.name.to_owned()).collect()))
+        .collect();
+    entries.sort_by_key(|(symbol, _)| *symbol != manifest.op);
+    let first = manifest.shapes.first().map(|shape| shape.parameters.as_slice()).unwrap_or_default();
+    let (mut integers, mut texts) = (Vec::new(), vec!["dtype".to_owned()]);
+    for (name, value) in first {
+        if matches!(value, ShapeValue::Size(_)) { &mut integers } else { &mut texts }.push(name.clone());
+    }
+    integers.extend(manifest.knobs.keys().cloned());
+    let context = PlanContext { entries, integers, texts };
+    let file = manifest.launch.as_deref().unwrap_or("launch plan");
+    plan::parse(file, text, &context)
+        .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+fn scope(case: &Case, knobs: &BTreeMap<String, i64>) -> BTreeMap<String, Value> {
+    let mut scope = case.shape.scope();
+    scope.extend(knobs.iter().map(|(name, value)| (name.clone(), Value::Int(*value))));
+    scope.insert("dtype".to_owned(), Value::Text(case.dtype.name().to_owned()));
+    scope
+}
+
+fn unknown<'a>(kernel: &dyn Kernel, layout: &EntryLayout, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    format!(
+        "operator {} knows no `{name}`, a field of `{}_args`; it has {}",
+        kernel.op(),
+        layout.symbol,
+        if known.is_empty() { "none of that kind".to_owned() } else { known.join(", ") }
+    )
+}

@@ -1,0 +1,150 @@
+//! The host's cores: the object is a shared library, an entry one of its functions.
+
+#![allow(unsafe_code, reason = "loads and calls foreign code")]
+
+mod ceilings;
+mod flush;
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use kopt_schema::wire::{Arena, EntryCall};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::{Backend, BackendError, Ceilings, Timing};
+use crate::runner::memory::Mapping;
+
+type Entry = unsafe extern "C" fn(*const u8) -> i32;
+
+/// The CPU backend.
+#[derive(Default)]
+pub(crate) struct Cpu {
+    // Functions point into the library: it is never unloaded while they live.
+    library: Option<Library>,
+    symbols: Vec<(String, Entry)>,
+    arenas: Vec<Mapped>,
+}
+
+struct Mapped {
+    buffers: Vec<Vec<(*mut u8, usize)>>,
+    calls: Vec<Prepared>,
+    _mappings: [Mapping; 2],
+}
+
+struct Prepared {
+    function: Entry,
+    /// The args struct of each window, as 64-bit words so that it is aligned for every field it may have.
+    args: Vec<Vec<u64>>,
+}
+
+impl Backend for Cpu {
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError> {
+        // SAFETY: loading runs the object's constructors, in this process whose only purpose is to run it.
+        let library = unsafe { Library::open(Some(object), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| BackendError::Failed(format!("the object does not load: {error}")))?;
+        for symbol in symbols {
+            // SAFETY: the header that declares the entry gives it this type for every kernel.
+            let function = unsafe { library.get::<Entry>(symbol.as_bytes()) }
+                .map_err(|_| BackendError::Failed(format!("the object has no function `{symbol}`")))?;
+            self.symbols.push((symbol.clone(), *function));
+        }
+        self.library = Some(library);
+        Ok(device_name())
+    }
+
+    fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {
+        let inputs = Mapping::new(inputs, arena.input_len, false, &arena.input_fences)?;
+        let outputs = Mapping::new(outputs, arena.output_len, true, &arena.output_fences)?;
+        let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
+        let place = |window: usize| -> Vec<(*mut u8, usize)> {
+            let file = |written: bool| if written { &outputs } else { &inputs };
+            arena.buffers.iter().map(|buffer| (file(buffer.written).address(buffer.offsets[window]), buffer.bytes)).collect()
+        };
+        let buffers: Vec<_> = (0..windows).map(place).collect();
+        let prepare = |entry: &EntryCall| {
+            let found = self.symbols.iter().find(|(symbol, _)| *symbol == entry.symbol);
+            let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", entry.symbol)))?;
+            let args = buffers.iter().map(|window| aligned(&filled(entry, window))).collect();
+            Ok(Prepared { function: *function, args })
+        };
+        let calls = arena.entries.iter().map(prepare).collect::<Result<_, BackendError>>()?;
+        let addresses = (inputs.address(0) as u64, outputs.address(0) as u64);
+        self.arenas.push(Mapped { buffers, calls, _mappings: [inputs, outputs] });
+        Ok(addresses)
+    }
+
+    fn call(&mut self, arena: usize, entry: usize, window: usize) -> Result<i32, BackendError> {
+        let prepared = self.arenas.get(arena).and_then(|arena| arena.calls.get(entry));
+        let args = prepared.and_then(|prepared| prepared.args.get(window));
+        let (Some(prepared), Some(args)) = (prepared, args) else {
+            return Err(BackendError::Failed("no such call".to_owned()));
+        };
+        // SAFETY: the struct has the size and layout of the header the object was compiled with, and its pointers are
+        // mappings that live as long as this process. What the code does beyond that is what is being tested.
+        Ok(unsafe { (prepared.function)(args.as_ptr().cast()) })
+    }
+
+    fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError> {
+        let arena = self.arenas.get(timing.arena).ok_or_else(|| BackendError::Failed("no such arena".to_owned()))?;
+        let window_of = |call: u64| timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
+        let mut status = 0;
+        let mut run = |window: usize| {
+            for entry in timing.entries {
+                let prepared = &arena.calls[*entry];
+                // SAFETY: as in `call`.
+                status |= unsafe { (prepared.function)(prepared.args[window].as_ptr().cast()) };
+            }
+        };
+        let mut seconds = 0.0;
+        if timing.cold {
+            for call in 0..timing.calls {
+                let window = window_of(call);
+                for (start, bytes) in &arena.buffers[window] {
+                    flush::flush(*start, *bytes);
+                }
+                let start = Instant::now();
+                run(window);
+                seconds += start.elapsed().as_secs_f64();
+            }
+        } else {
+            let start = Instant::now();
+            for call in 0..timing.calls {
+                run(window_of(call));
+            }
+            seconds = start.elapsed().as_secs_f64();
+        }
+        if status == 0 { Ok(seconds) } else { Err(BackendError::Failed(format!("an entry returned {status}"))) }
+    }
+
+    fn ceilings(&mut self) -> Result<Ceilings, BackendError> {
+        ceilings::measure().map_err(BackendError::from)
+    }
+}
+
+/// The args struct with the addresses of one window.
+fn filled(entry: &EntryCall, window: &[(*mut u8, usize)]) -> Vec<u8> {
+    let mut args = entry.args.clone();
+    for field in &entry.fields {
+        if let Some(buffer) = field.buffer {
+            let address = window[buffer].0 as u64;
+            args[field.offset..field.offset + 8].copy_from_slice(&address.to_le_bytes());
+        }
+    }
+    args
+}
+
+fn aligned(bytes: &[u8]) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    };
+    bytes.chunks(8).map(word).collect()
+}
+
+/// The processor's name.
+pub(crate) fn device_name() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let value = |key: &str| info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
+    value("model name").or_else(|| value("CPU part")).map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}

@@ -1,0 +1,88 @@
+//! Where a kernel runs, seen from inside a worker. One trait, one file a backend, one conformance suite for all
+//! (`conformance.rs`).
+
+pub(crate) mod cpu;
+pub(crate) mod cuda;
+
+use std::os::fd::OwnedFd;
+
+use kopt_schema::manifest;
+use kopt_schema::wire::{Arena, Blame};
+
+/// Why a backend could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BackendError {
+    /// There is no such device here.
+    #[error("no device: {0}")]
+    NoDevice(String),
+    /// The kernel faulted on the device.
+    #[error("{0}")]
+    Fault(String),
+    /// The kernel changed an input.
+    #[error("{0}")]
+    InputModified(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl BackendError {
+    pub(crate) fn blame(&self) -> Blame {
+        match self {
+            Self::NoDevice(_) => Blame::NoDevice,
+            Self::Fault(_) => Blame::Kernel,
+            Self::InputModified(_) => Blame::InputModified,
+            Self::Failed(_) => Blame::Setup,
+        }
+    }
+}
+
+impl From<std::io::Error> for BackendError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Measured ceilings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ceilings {
+    pub copy_bytes_per_s: f64,
+    pub fma_flops_per_s: Option<f64>,
+}
+
+/// Which calls to time.
+#[derive(Debug, Clone)]
+pub(crate) struct Timing<'a> {
+    pub arena: usize,
+    pub entries: &'a [usize],
+    pub windows: &'a [usize],
+    pub cold: bool,
+    pub calls: u64,
+}
+
+/// A device with a loaded candidate.
+pub(crate) trait Backend {
+    /// Loads the object and finds the functions; returns the device's name.
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError>;
+
+    /// Maps an arena. Returns the addresses of inputs and outputs where the host's are used.
+    fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError>;
+
+    /// Calls an entry once; outputs are in the shared file afterwards.
+    fn call(&mut self, arena: usize, entry: usize, window: usize) -> Result<i32, BackendError>;
+
+    /// Times calls; seconds in all.
+    fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError>;
+
+    /// Measures what the device can do at most.
+    fn ceilings(&mut self) -> Result<Ceilings, BackendError>;
+}
+
+/// The backend of a manifest.
+pub(crate) fn open(backend: manifest::Backend) -> Result<Box<dyn Backend>, BackendError> {
+    match backend {
+        manifest::Backend::Cpu => Ok(Box::new(cpu::Cpu::default())),
+        manifest::Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
+        manifest::Backend::Hip => Err(BackendError::NoDevice("this version has no HIP backend".to_owned())),
+    }
+}

@@ -1,0 +1,95 @@
+//! Which trials a crate has: every entry on the listed shapes, on shapes that the manifest does not list, and on shapes
+//! that nobody knows beforehand, each under the operator's distributions.
+//!
+//! Names are the same in every run and every process, so that filters and nextest work; the sizes of a `random-N` case
+//! come from the secret seed and are told when it fails.
+
+use std::collections::BTreeSet;
+
+use kopt_schema::manifest::{Manifest, Shape};
+
+use crate::distribution::Distribution;
+use crate::kernel::{Case, Kernel};
+use crate::package::{EntryLayout, Package};
+use crate::tensor::Draw;
+
+/// Random shapes an entry.
+const RANDOM_SHAPES: usize = 4;
+
+/// Beyond this many flops or elements the f64 reference takes a noticeable part of a second.
+const HEAVY: f64 = 1e8;
+const HEAVY_ELEMENTS: usize = 2_000_000;
+
+/// What a heavy case is checked on: the distributions that between them catch precision, sign and range mistakes.
+const HEAVY_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Uniform, Distribution::Negative, Distribution::Outlier];
+
+/// The sizes of a trial.
+#[derive(Debug, Clone)]
+pub(crate) enum Sizes {
+    Given(Shape),
+    Random,
+}
+
+/// One trial.
+#[derive(Debug, Clone)]
+pub(crate) struct TrialSpec {
+    pub name: String,
+    pub layout: &'static EntryLayout,
+    pub sizes: Sizes,
+    pub distribution: Distribution,
+    pub heavy: bool,
+}
+
+impl TrialSpec {
+    /// The case for a seed.
+    pub(crate) fn case(&self, kernel: &dyn Kernel, manifest: &Manifest, seed: u64) -> Case {
+        let shape = match &self.sizes {
+            Sizes::Given(shape) => shape.clone(),
+            Sizes::Random => kernel.random_shape(&mut Draw::new(seed, "shape")),
+        };
+        Case { shape, dtype: manifest.dtype }
+    }
+}
+
+/// The entries that the crate has, in the operator's order.
+pub(crate) fn entries(package: &Package, kernel: &dyn Kernel) -> Result<Vec<&'static EntryLayout>, String> {
+    let known = kernel.entries();
+    for layout in package.entries {
+        if !known.iter().any(|entry| entry == layout.symbol) {
+            let text = known.join(", ");
+            return Err(format!("the header declares `{}_args`, but operator {} has entries {text}", layout.symbol, kernel.op()));
+        }
+    }
+    Ok(known.iter().filter_map(|entry| package.entries.iter().find(|layout| layout.symbol == entry)).collect())
+}
+
+/// All trials of a crate.
+pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest) -> Result<Vec<TrialSpec>, String> {
+    let mut specs = Vec::new();
+    let listed: BTreeSet<_> = manifest.shapes.iter().map(|shape| format!("{:?}", shape.parameters)).collect();
+    for layout in entries(package, kernel)? {
+        let mut push = |case: &str, sizes: &Sizes, distributions: &[Distribution], heavy: bool| {
+            for distribution in distributions {
+                let name = format!("{}/{case}/{}", layout.symbol, distribution.name());
+                specs.push(TrialSpec { name, layout, sizes: sizes.clone(), distribution: *distribution, heavy });
+            }
+        };
+        for shape in &manifest.shapes {
+            let case = Case { shape: shape.clone(), dtype: manifest.dtype };
+            let elements: usize = kernel.buffers(layout.symbol, &case).iter().map(|buffer| buffer.len).sum();
+            let heavy = kernel.cost(layout.symbol, &case).flops > HEAVY || elements > HEAVY_ELEMENTS;
+            let all = kernel.distributions();
+            let chosen: Vec<_> = all.into_iter().filter(|one| !heavy || HEAVY_DISTRIBUTIONS.contains(one)).collect();
+            push(&shape.name, &Sizes::Given(shape.clone()), &chosen, heavy);
+        }
+        for shape in kernel.odd_shapes() {
+            if !listed.contains(&format!("{:?}", shape.parameters)) {
+                push(&format!("odd-{}", shape.name), &Sizes::Given(shape), &kernel.distributions(), false);
+            }
+        }
+        for number in 1..=RANDOM_SHAPES {
+            push(&format!("random-{number}"), &Sizes::Random, &kernel.distributions(), false);
+        }
+    }
+    Ok(specs)
+}

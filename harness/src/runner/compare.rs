@@ -1,0 +1,215 @@
+//! An output against what is expected of it: every element, each against its own bound.
+//!
+//! NaN never passes by accident: it must be expected, and it must not be the poison. A value beyond the type's range
+//! must be the infinity of its sign.
+
+use kopt_schema::DType;
+use kopt_schema::message::FailureKind;
+
+use super::arena::Arena;
+use super::contestant::Loss;
+use crate::kernel::Buffer;
+use crate::tensor::{Expected, decode};
+
+/// What is wrong with one element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Right,
+    Wrong,
+    Unwritten,
+}
+
+/// Compares an output; nothing if every element is right.
+pub(crate) fn compare(expected: &Expected, buffer: &Buffer, arena: &Arena, window: usize) -> Option<Loss> {
+    let bytes = arena.output(expected.name, window);
+    let poison = |index| arena.poison_of(index, buffer.dtype);
+    Comparison { expected, buffer, bytes, poison: &poison }.verdict()
+}
+
+struct Comparison<'a> {
+    expected: &'a Expected,
+    buffer: &'a Buffer,
+    bytes: &'a [u8],
+    poison: &'a dyn Fn(usize) -> u32,
+}
+
+impl Comparison<'_> {
+    fn verdict(&self) -> Option<Loss> {
+        if self.expected.values.len() != self.buffer.len || self.expected.bounds.len() != self.buffer.len {
+            let message = format!(
+                "the operator's reference gives {} elements for `{}`, which has {}",
+                self.expected.values.len(),
+                self.expected.name,
+                self.buffer.len
+            );
+            return Some(Loss::new(FailureKind::Setup, message));
+        }
+        let mut wrong = 0;
+        let mut unwritten = 0;
+        let mut worst: Option<(f64, usize)> = None;
+        let mut first = None;
+        for index in 0..self.buffer.len {
+            match self.element(index) {
+                Element::Right => continue,
+                Element::Wrong => wrong += 1,
+                Element::Unwritten => unwritten += 1,
+            }
+            first.get_or_insert(index);
+            let excess = self.excess(index);
+            if worst.is_none_or(|(most, _)| excess > most) {
+                worst = Some((excess, index));
+            }
+        }
+        let (first, (_, worst)) = (first?, worst?);
+        let kind = if wrong == 0 { FailureKind::Unwritten } else { FailureKind::WrongValues };
+        Some(Loss::new(kind, self.report(wrong, unwritten, first, worst)))
+    }
+
+    fn element(&self, index: usize) -> Element {
+        let dtype = self.buffer.dtype;
+        let at = index * dtype.size();
+        let mut bits = [0; 4];
+        bits[..dtype.size()].copy_from_slice(&self.bytes[at..at + dtype.size()]);
+        if u32::from_le_bytes(bits) == (self.poison)(index) {
+            return Element::Unwritten;
+        }
+        let got = decode(self.bytes, index, dtype);
+        if is_right(self.expected.values[index], self.expected.bounds[index], got, dtype) {
+            Element::Right
+        } else {
+            Element::Wrong
+        }
+    }
+
+    /// How many bounds an element is off; infinite where a difference says nothing.
+    fn excess(&self, index: usize) -> f64 {
+        let off = (decode(self.bytes, index, self.buffer.dtype) - self.expected.values[index]).abs();
+        let excess = off / self.expected.bounds[index];
+        if excess.is_nan() { f64::INFINITY } else { excess }
+    }
+
+    fn report(&self, wrong: usize, unwritten: usize, first: usize, worst: usize) -> String {
+        let name = self.expected.name;
+        let count = wrong + unwritten;
+        let share = 100.0 * count as f64 / self.buffer.len as f64;
+        let mut text = format!("`{name}`: {count} of {} elements are wrong ({share:.2} %)", self.buffer.len);
+        if unwritten > 0 {
+            text += &format!(", {unwritten} of them never written");
+        }
+        text += &format!("\n  first {}\n  worst {}", self.describe(first), self.describe(worst));
+        text + "\n" + &self.map()
+    }
+
+    fn describe(&self, index: usize) -> String {
+        let row = self.buffer.row.max(1);
+        let (name, dtype) = (self.expected.name, self.buffer.dtype);
+        let (value, bound) = (self.expected.values[index], self.expected.bounds[index]);
+        let place = format!("{name}[{}, {}]", index / row, index % row);
+        if self.element(index) == Element::Unwritten {
+            return format!("{place}: expected {value:e}, never written");
+        }
+        let got = decode(self.bytes, index, dtype);
+        let off = (got - value).abs();
+        if !off.is_finite() {
+            return format!("{place}: expected {value:e}, got {got:e}");
+        }
+        let ulp = (2.0 * dtype.roundoff() * value.abs()).max(dtype.smallest());
+        format!(
+            "{place}: expected {value:e}, got {got:e}, off by {off:.3e} = {:.4e} ulp, {:.4e} times the bound {bound:.3e}",
+            off / ulp,
+            off / bound
+        )
+    }
+
+    /// Where the wrong elements lie: the buffer's rows and columns folded onto at most 12 × 64 cells.
+    fn map(&self) -> String {
+        let row = self.buffer.row.max(1);
+        let rows = self.buffer.len.div_ceil(row);
+        let (tall, wide) = (rows.clamp(1, 12), row.clamp(1, 64));
+        let mut cells = vec![[0usize; 3]; tall * wide];
+        for index in 0..self.buffer.len {
+            let cell = (index / row) * tall / rows * wide + (index % row) * wide / row;
+            cells[cell][self.element(index) as usize] += 1;
+        }
+        let mark = |[right, wrong, unwritten]: &[usize; 3]| match (right, wrong, unwritten) {
+            (_, 0, 0) => '.',
+            (0, 0, _) => '?',
+            (0, _, _) => '#',
+            _ => 'x',
+        };
+        let mut text = format!("  {rows} rows of {row}; . right  x some wrong  # all wrong  ? never written");
+        for line in cells.chunks(wide) {
+            text += "\n  |";
+            text.extend(line.iter().map(mark));
+            text.push('|');
+        }
+        text
+    }
+}
+
+fn is_right(value: f64, bound: f64, got: f64, dtype: DType) -> bool {
+    if value.is_nan() {
+        return got.is_nan();
+    }
+    let beyond = value.abs() > dtype.largest();
+    if value.is_infinite() || beyond {
+        let same = got.is_infinite() && got.is_sign_positive() == value.is_sign_positive();
+        // Just past the range, an honest error may bring the result back into it.
+        return same || (value.is_finite() && (got - value).abs() <= bound);
+    }
+    if got.is_infinite() {
+        // Just inside the range, an honest error may push it out.
+        return got.is_sign_positive() == value.is_sign_positive() && value.abs() + bound > dtype.largest();
+    }
+    (got - value).abs() <= bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Role;
+
+    fn check(values: &[f64], bounds: &[f64], got: &[f32]) -> Option<Loss> {
+        let expected = Expected { name: "y", values: values.to_vec(), bounds: bounds.to_vec() };
+        let buffer = Buffer::output("y", Role::Output, DType::F32, 1, got.len());
+        let bytes: Vec<u8> = got.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Comparison { expected: &expected, buffer: &buffer, bytes: &bytes, poison: &|_| 0x7fc0_1234 }.verdict()
+    }
+
+    #[test]
+    fn every_element_counts_and_the_worst_is_named() {
+        assert_eq!(check(&[1.0, 2.0], &[0.1, 0.1], &[1.05, 2.0]), None);
+        let loss = check(&[1.0, 2.0, 3.0], &[0.1, 0.1, 0.1], &[1.2, 2.0, 7.0]).unwrap();
+        assert_eq!(loss.kind, FailureKind::WrongValues);
+        assert!(loss.message.contains("2 of 3 elements"), "{}", loss.message);
+        assert!(loss.message.contains("first y[0, 0]") && loss.message.contains("worst y[0, 2]"), "{}", loss.message);
+        assert!(loss.message.ends_with("|#.#|"), "{}", loss.message);
+    }
+
+    #[test]
+    fn nan_passes_only_where_it_is_expected_and_was_written() {
+        let nan = f64::NAN;
+        assert_eq!(check(&[nan], &[nan], &[f32::NAN]), None);
+        assert!(check(&[1.0], &[1e30], &[f32::NAN]).is_some());
+        assert!(check(&[nan], &[nan], &[1.0]).is_some());
+        assert!(check(&[1.0], &[nan], &[1.0]).is_some(), "a bound that is no number lets nothing pass");
+        let poison = f32::from_bits(0x7fc0_1234);
+        assert_eq!(check(&[nan], &[nan], &[poison]).unwrap().kind, FailureKind::Unwritten);
+    }
+
+    #[test]
+    fn infinities_have_a_sign_and_an_edge() {
+        let largest = f64::from(f32::MAX);
+        assert_eq!(check(&[f64::INFINITY], &[0.0], &[f32::INFINITY]), None);
+        assert!(check(&[f64::INFINITY], &[0.0], &[f32::NEG_INFINITY]).is_some());
+        assert!(check(&[f64::INFINITY], &[0.0], &[f32::MAX]).is_some());
+        assert_eq!(check(&[largest * 1.5], &[1.0], &[f32::INFINITY]), None);
+        assert_eq!(check(&[largest], &[largest * 1e-3], &[f32::INFINITY]), None);
+        assert!(check(&[1.0], &[0.1], &[f32::INFINITY]).is_some());
+    }
+
+    #[test]
+    fn a_reference_of_the_wrong_length_is_said() {
+        assert_eq!(check(&[1.0], &[0.1], &[1.0, 2.0]).unwrap().kind, FailureKind::Setup);
+    }
+}

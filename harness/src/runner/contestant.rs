@@ -1,0 +1,238 @@
+//! A worker seen from the process that judges: started, asked, and ended if it does not answer in time or in turn.
+//!
+//! The absence of a reply is a finding, not an error: see [`Loss`].
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use command_fds::{CommandFdExt as _, FdMapping};
+use kopt_schema::manifest::{Backend, Class};
+use kopt_schema::message::FailureKind;
+use kopt_schema::wire::{self, Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, WIRE_VERSION};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::arena::Arena;
+use super::candidate::Loaded;
+use super::worker;
+
+/// Why a contestant lost: what a failed trial reports.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Loss {
+    pub kind: FailureKind,
+    pub message: String,
+    /// The reason is that there is no device: nothing was learned of the kernel.
+    pub no_device: bool,
+    /// The address that a fault touched.
+    pub address: Option<u64>,
+}
+
+impl Loss {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), no_device: false, address: None }
+    }
+}
+
+/// Starting a worker and loading an object, a GPU context included, may take this long.
+const START: Duration = Duration::from_secs(60);
+
+/// No reply is longer than this.
+const LONGEST_REPLY: usize = 1 << 16;
+
+/// A running worker.
+pub(crate) struct Contestant {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: std::io::PipeReader,
+    unread: Vec<u8>,
+    /// Addresses of each attached arena's inputs and outputs, to explain faults.
+    addresses: Vec<(u64, u64)>,
+    pub device: String,
+}
+
+impl Contestant {
+    /// Starts a worker that can map these arenas, and loads the candidate.
+    pub(crate) fn start(candidate: &Loaded, backend: Backend, symbols: &[String], arenas: &[&Arena]) -> Result<Self, Loss> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
+        let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
+        let mut mappings = vec![FdMapping { parent_fd: answer.into(), child_fd: REPLY_FD }];
+        for (index, arena) in (0i32..).zip(arenas) {
+            let both = [arena.inputs.descriptor(false), arena.outputs.descriptor(true)];
+            for (offset, descriptor) in (0i32..).zip(both) {
+                let parent_fd: OwnedFd = descriptor.map_err(|error| failed("shared memory", &error))?;
+                mappings.push(FdMapping { parent_fd, child_fd: FIRST_MEMORY_FD + 2 * index + offset });
+            }
+        }
+        let program = std::env::current_exe().map_err(|error| failed("this program's path", &error))?;
+        let mut command = Command::new(&program);
+        command.arg(worker::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command.fd_mappings(mappings).map_err(|error| failed("descriptors", &error))?;
+        let mut child = command.spawn().map_err(|error| failed("worker", &error))?;
+        // The command holds the descriptors of the child's ends: with them open, its death would not close the pipe.
+        drop(command);
+        let requests = child.stdin.take();
+        let mut contestant = Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() };
+        let symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
+        let object = candidate.object.to_string();
+        match contestant.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols }, START)? {
+            Reply::Loaded { device } => contestant.device = device,
+            other => return Err(out_of_turn(&other)),
+        }
+        Ok(contestant)
+    }
+
+    /// Maps an arena, the next in the order given to [`Self::start`]; returns its number.
+    pub(crate) fn attach(&mut self, arena: wire::Arena) -> Result<usize, Loss> {
+        match self.ask(&Request::Attach(arena), START)? {
+            Reply::Attached { inputs, outputs } => {
+                self.addresses.push((inputs, outputs));
+                Ok(self.addresses.len() - 1)
+            }
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    /// Calls an entry once; anything but success is a loss.
+    pub(crate) fn call(&mut self, arena: usize, entry: usize, window: usize, limit: Duration) -> Result<(), Loss> {
+        match self.ask(&Request::Call { arena, entry, window }, limit)? {
+            Reply::Called { status: 0 } => Ok(()),
+            Reply::Called { status } => Err(Loss::new(FailureKind::ReturnedError, format!("the entry returned {status}, not 0"))),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    /// Seconds of a timed run.
+    pub(crate) fn time(&mut self, request: &Request, limit: Duration) -> Result<f64, Loss> {
+        match self.ask(request, limit)? {
+            Reply::Timed { seconds } => Ok(seconds),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    /// One request, one reply.
+    pub(crate) fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Loss> {
+        let line = serde_json::to_string(request).map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
+        let sent = match &mut self.requests {
+            Some(requests) => requests.write_all((line + "\n").as_bytes()),
+            None => Ok(()),
+        };
+        if sent.is_err() {
+            return Err(self.ended(None));
+        }
+        let Some(line) = self.read_line(limit)? else { return Err(self.ended(None)) };
+        match serde_json::from_slice(&line) {
+            Ok(Reply::Failed { message, blame }) => {
+                let kind = match blame {
+                    Blame::Setup | Blame::NoDevice => FailureKind::Setup,
+                    Blame::Kernel => FailureKind::Crashed,
+                    Blame::InputModified => FailureKind::InputModified,
+                };
+                Err(Loss { no_device: blame == Blame::NoDevice, ..Loss::new(kind, message) })
+            }
+            Ok(Reply::Fault { signal, address }) => Err(self.ended(Some((signal, address)))),
+            Ok(reply) => Ok(reply),
+            Err(_) => Err(Loss::new(FailureKind::Protocol, "the worker answered with something that is no reply")),
+        }
+    }
+
+    /// A line of the channel; none if it was closed.
+    fn read_line(&mut self, limit: Duration) -> Result<Option<Vec<u8>>, Loss> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let rest = self.unread.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.unread, rest);
+                line.pop();
+                return Ok(Some(line));
+            }
+            if self.unread.len() > LONGEST_REPLY {
+                return Err(Loss::new(FailureKind::Protocol, "the worker's reply has no end"));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            let mut descriptors = [PollFd::from_borrowed_fd(self.replies.as_fd(), PollFlags::IN)];
+            match poll(&mut descriptors, Some(&timeout)) {
+                Ok(0) => {
+                    let message = format!("no answer within {:.1} s: the kernel hangs or is far too slow", limit.as_secs_f64());
+                    return Err(Loss::new(FailureKind::TimedOut, message));
+                }
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(Loss::new(FailureKind::Setup, format!("poll: {error}"))),
+            }
+            let mut chunk = [0; 4096];
+            match self.replies.read(&mut chunk) {
+                Ok(0) => return Ok(None),
+                Ok(read) => self.unread.extend_from_slice(&chunk[..read]),
+                Err(error) => return Err(Loss::new(FailureKind::Setup, format!("read: {error}"))),
+            }
+        }
+    }
+
+    /// What a closed channel or a fault means.
+    fn ended(&mut self, fault: Option<(i32, u64)>) -> Loss {
+        self.requests = None;
+        // It has closed its end of the pipe or is about to die; one that does neither is killed by `drop`.
+        let mut status = None;
+        for _ in 0..200 {
+            status = self.child.try_wait().ok().flatten();
+            if status.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match (fault, status) {
+            (Some((signal, address)), _) => {
+                let message = format!("died of {} at address {address:#x}", signal_name(signal));
+                Loss { address: Some(address), ..Loss::new(FailureKind::Crashed, message) }
+            }
+            (None, Some(status)) => match (status.signal(), status.code()) {
+                (Some(signal), _) => Loss::new(FailureKind::Crashed, format!("died of {}", signal_name(signal))),
+                (None, code) => {
+                    let code = code.unwrap_or_default();
+                    Loss::new(FailureKind::Exited, format!("the process exited with code {code} instead of answering"))
+                }
+            },
+            (None, None) => Loss::new(FailureKind::Exited, "the process closed its channel instead of answering"),
+        }
+    }
+
+    /// The file and offset that an address of an arena belongs to: (written, offset).
+    pub(crate) fn locate(&self, arena: usize, address: u64, lens: (usize, usize)) -> Option<(bool, usize)> {
+        let (inputs, outputs) = *self.addresses.get(arena)?;
+        let within = |base: u64, len: usize| {
+            let offset = usize::try_from(address.checked_sub(base)?).ok()?;
+            (base != 0 && offset < len).then_some(offset)
+        };
+        within(inputs, lens.0).map(|offset| (false, offset)).or_else(|| within(outputs, lens.1).map(|offset| (true, offset)))
+    }
+}
+
+impl Drop for Contestant {
+    fn drop(&mut self) {
+        // The whole group: a kernel may have forked.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn out_of_turn(reply: &Reply) -> Loss {
+    Loss::new(FailureKind::Protocol, format!("the worker answered out of turn: {reply:?}"))
+}
+
+fn signal_name(signal: i32) -> String {
+    match signal {
+        4 => "SIGILL (an instruction this machine does not have)".to_owned(),
+        6 => "SIGABRT".to_owned(),
+        7 => "SIGBUS".to_owned(),
+        8 => "SIGFPE".to_owned(),
+        9 => "SIGKILL".to_owned(),
+        11 => "SIGSEGV".to_owned(),
+        other => format!("signal {other}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! Two candidates in lock step: launches of fresh process pairs, blocks of ABBA or BAAB by coin, order of start and of
+//! shapes random. Ordered by a JSON file named by `KOPT_DUEL`; one `launch` message a pair goes to `KOPT_OUT`.
+//!
+//! It measures and judges nothing: `patches/truth.toml` of the examples is made from its rows.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::Manifest;
+use kopt_schema::message::{FailureKind, Launch, LaunchCase, Message};
+use kopt_schema::wire::Request;
+use serde::Deserialize;
+
+use super::candidate::{Absent, Loaded};
+use super::cases;
+use super::contestant::{Contestant, Loss};
+use super::latency::Pool;
+use super::output::Output;
+use crate::kernel::{Case, Kernel};
+use crate::package::{EntryLayout, Package};
+use crate::tensor::Draw;
+
+/// What to measure.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    /// `candidate.json` of one side.
+    a: Utf8PathBuf,
+    /// And of the other.
+    b: Utf8PathBuf,
+    /// Pairs of processes.
+    launches: usize,
+    /// Blocks a launch and shape.
+    blocks: usize,
+    /// Seconds of timed calls in each quarter of a block.
+    batch_s: f64,
+}
+
+/// One request may take this long.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// More calls than this in a batch bring nothing: the clock reads in tens of nanoseconds.
+const MOST_CALLS: f64 = 256.0;
+
+pub(crate) fn run(
+    package: &'static Package,
+    kernel: &'static dyn Kernel,
+    manifest: &Manifest,
+    output: &Output,
+    order: &Utf8Path,
+) -> Result<ExitCode, String> {
+    let text = std::fs::read_to_string(order).map_err(|error| format!("{order}: {error}"))?;
+    let order: Order = serde_json::from_str(&text).map_err(|error| format!("{order}: {error}"))?;
+    let load = |file: &Utf8Path| {
+        Loaded::read(file, None, package, manifest).map_err(|absent| match absent {
+            Absent::NotCompiled(reason) | Absent::Wrong(reason) => reason,
+        })
+    };
+    let sides = [load(&order.a)?, load(&order.b)?];
+    let layouts = cases::entries(package, kernel)?;
+    let cases: Vec<Case> = manifest.shapes.iter().map(|shape| Case { shape: shape.clone(), dtype: manifest.dtype }).collect();
+    let pools: Result<Vec<Pool>, Loss> = cases.iter().map(|case| Pool::new(kernel, &layouts, case)).collect();
+    let pools = pools.map_err(|loss| loss.message)?;
+    let seed = getrandom::u64().map_err(|error| error.to_string())?;
+    let manifest = manifest.clone();
+    let duel = Duel { package, kernel, manifest, layouts, cases, pools, sides, order };
+    let mut draw = Draw::new(seed, "order");
+    for launch in 0..duel.order.launches {
+        let row = duel.launch(launch, &mut draw).map_err(|loss| loss.message)?;
+        output.send(&Message::Launch(row));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Duel {
+    package: &'static Package,
+    kernel: &'static dyn Kernel,
+    manifest: Manifest,
+    layouts: Vec<&'static EntryLayout>,
+    cases: Vec<Case>,
+    pools: Vec<Pool>,
+    sides: [Loaded; 2],
+    order: Order,
+}
+
+impl Duel {
+    /// A pair of fresh processes through every shape.
+    fn launch(&self, number: usize, draw: &mut Draw) -> Result<Launch, Loss> {
+        let first = draw.between(0, 1);
+        // Both start at once, the first a little ahead: loading is slow on a GPU.
+        let mut started = std::thread::scope(|scope| {
+            let handles = [first, 1 - first].map(|side| (side, scope.spawn(move || self.start(side))));
+            handles.map(|(side, handle)| {
+                let lost = || Err(Loss::new(FailureKind::Setup, "a starting thread was lost"));
+                (side, handle.join().unwrap_or_else(|_| lost()))
+            })
+        });
+        started.sort_by_key(|(side, _)| *side);
+        let [(_, a), (_, b)] = started;
+        let mut contestants = [a?, b?];
+        let mut order: Vec<usize> = (0..self.cases.len()).collect();
+        for index in (1..order.len()).rev() {
+            order.swap(index, draw.between(0, index));
+        }
+        let mut rows = Vec::new();
+        for case in order {
+            rows.push((case, self.case(case, &mut contestants, draw)?));
+        }
+        rows.sort_by_key(|(case, _)| *case);
+        let cases = rows.into_iter().map(|(_, row)| row).collect();
+        let kernel = self.package.name.to_owned();
+        Ok(Launch { kernel, launch: number, first: ["a", "b"][first].to_owned(), cases })
+    }
+
+    fn start(&self, side: usize) -> Result<Contestant, Loss> {
+        let symbols: Vec<String> = self.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
+        let arenas: Vec<_> = self.pools.iter().map(|pool| &pool.arena).collect();
+        let candidate = &self.sides[side];
+        let mut contestant = Contestant::start(candidate, self.manifest.backend, &symbols, &arenas)?;
+        for (pool, case) in self.pools.iter().zip(&self.cases) {
+            contestant.attach(pool.arena.wire(pool.calls(self.kernel, &self.layouts, case, candidate)?))?;
+        }
+        Ok(contestant)
+    }
+
+    /// Blocks of one shape.
+    fn case(&self, case: usize, contestants: &mut [Contestant; 2], draw: &mut Draw) -> Result<LaunchCase, Loss> {
+        let pool = &self.pools[case];
+        let time = |contestant: &mut Contestant, calls: u64, draw: &mut Draw| {
+            let start = draw.between(0, pool.windows - 1);
+            let windows = (0..pool.windows).map(|window| (start + window) % pool.windows).collect();
+            let entries = (0..self.layouts.len()).collect();
+            let request = Request::Time { arena: case, entries, windows, cold: true, calls };
+            contestant.time(&request, LIMIT).map(|seconds| seconds / calls as f64)
+        };
+        // Warm-up, first side by coin; its second call sets the size of a batch.
+        let coin = draw.between(0, 1);
+        let mut fastest = f64::INFINITY;
+        for side in [coin, 1 - coin] {
+            time(&mut contestants[side], 1, draw)?;
+            fastest = fastest.min(time(&mut contestants[side], 1, draw)?);
+        }
+        let calls = (self.order.batch_s / fastest).ceil().clamp(1.0, MOST_CALLS) as u64;
+        let (mut log_ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for _ in 0..self.order.blocks {
+            let coin = draw.between(0, 1);
+            let mut seconds = [0.0; 2];
+            for side in [coin, 1 - coin, 1 - coin, coin] {
+                let measured = time(&mut contestants[side], calls, draw)?;
+                seconds[side] += measured / 2.0;
+                all[side].push(measured);
+            }
+            log_ratios.push((seconds[0] / seconds[1]).ln());
+        }
+        let name = self.cases[case].shape.name.clone();
+        Ok(LaunchCase { case: name, log_ratios, a_s: kopt_stats::median(&all[0]), b_s: kopt_stats::median(&all[1]) })
+    }
+}

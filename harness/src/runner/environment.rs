@@ -1,0 +1,40 @@
+//! The only place of the harness that reads the environment, and so the list of its variables.
+#![allow(clippy::disallowed_methods, reason = "this is the place")]
+
+use camino::Utf8PathBuf;
+
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// `KOPT_SEED`: repeat this seed, hexadecimal, instead of drawing secret ones.
+pub(crate) fn seed() -> Option<Result<u64, String>> {
+    let text = text("KOPT_SEED")?;
+    let digits = text.trim_start_matches("0x");
+    Some(u64::from_str_radix(digits, 16).map_err(|_| format!("KOPT_SEED=`{text}` is not a hexadecimal number")))
+}
+
+/// `KOPT_SEEDS`: seeds a trial, instead of the manifest's number.
+pub(crate) fn seeds() -> Option<u32> {
+    text("KOPT_SEEDS")?.parse().ok()
+}
+
+/// `KOPT_OUT`: the file that messages are appended to.
+pub(crate) fn out() -> Option<Utf8PathBuf> {
+    text("KOPT_OUT").map(Utf8PathBuf::from)
+}
+
+/// `KOPT_CANDIDATE`: the `candidate.json` to run instead of the one the crate was built with.
+pub(crate) fn candidate() -> Option<Utf8PathBuf> {
+    text("KOPT_CANDIDATE").map(Utf8PathBuf::from)
+}
+
+/// `KOPT_BENCH=quick`: fewer and shorter samples.
+pub(crate) fn quick_bench() -> bool {
+    text("KOPT_BENCH").is_some_and(|word| word == "quick")
+}
+
+/// `KOPT_DUEL`: the order of an interleaved comparison, a JSON file.
+pub(crate) fn duel() -> Option<Utf8PathBuf> {
+    text("KOPT_DUEL").map(Utf8PathBuf::from)
+}

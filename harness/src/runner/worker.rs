@@ -1,0 +1,154 @@
+//! The process that runs a candidate: it obeys requests, one at a time, and decides nothing. Any test or bench binary
+//! of a kernel crate becomes one when it is started with [`ARGUMENT`].
+//!
+//! It opens its channel and its memory before it loads the candidate, dies with the process that started it, and
+//! reports the address of a fault as its last words, so that the judge can say which buffer was meant.
+
+#![allow(unsafe_code, reason = "owns descriptors, and handles faults of foreign code")]
+
+use std::fs::File;
+use std::io::{BufRead, Write as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::process::ExitCode;
+
+use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, WIRE_VERSION};
+
+use super::backend::{self, Backend, BackendError, Timing};
+
+/// The only argument of a worker.
+pub(crate) const ARGUMENT: &str = "--kopt-worker";
+
+/// If this process was started as a worker, serves until the channel closes.
+pub(crate) fn serve_if_asked() -> Option<ExitCode> {
+    std::env::args_os().nth(1).filter(|argument| argument == ARGUMENT)?;
+    Some(serve())
+}
+
+fn serve() -> ExitCode {
+    // A judge that is killed must not leave a kernel running.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    catch_faults();
+    // SAFETY: the judge opened this descriptor for the worker, and nothing else in this process uses it.
+    let mut replies = unsafe { File::from_raw_fd(REPLY_FD) };
+    let mut state = State { backend: None, next_fd: FIRST_MEMORY_FD };
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let reply = match serde_json::from_str(&line) {
+            Ok(request) => state
+                .obey(request)
+                .unwrap_or_else(|error| Reply::Failed { blame: error.blame(), message: error.to_string() }),
+            Err(error) => Reply::Failed { message: format!("not a request: {error}"), blame: Blame::Setup },
+        };
+        let Ok(mut text) = serde_json::to_string(&reply) else { break };
+        text.push('\n');
+        if replies.write_all(text.as_bytes()).is_err() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+struct State {
+    backend: Option<Box<dyn Backend>>,
+    next_fd: i32,
+}
+
+impl State {
+    fn obey(&mut self, request: Request) -> Result<Reply, BackendError> {
+        if let Request::Load { version, backend, object, symbols } = request {
+            if version != WIRE_VERSION {
+                return Err(BackendError::Failed(format!("protocol {version} is not {WIRE_VERSION}")));
+            }
+            let device = self.backend.insert(backend::open(backend)?).load(&object, &symbols)?;
+            return Ok(Reply::Loaded { device });
+        }
+        let backend = self.backend.as_mut().ok_or_else(|| BackendError::Failed("nothing is loaded".to_owned()))?;
+        match request {
+            Request::Load { .. } => unreachable!("handled above"),
+            Request::Attach(arena) => {
+                // SAFETY: the judge passes two descriptors an arena, in order, and each is taken once.
+                let (inputs, outputs) =
+                    unsafe { (OwnedFd::from_raw_fd(self.next_fd), OwnedFd::from_raw_fd(self.next_fd + 1)) };
+                self.next_fd += 2;
+                let (inputs, outputs) = backend.attach(&arena, inputs, outputs)?;
+                Ok(Reply::Attached { inputs, outputs })
+            }
+            Request::Call { arena, entry, window } => {
+                backend.call(arena, entry, window).map(|status| Reply::Called { status })
+            }
+            Request::Time { arena, entries, windows, cold, calls } => {
+                let timing = Timing { arena, entries: &entries, windows: &windows, cold, calls };
+                backend.time(&timing).map(|seconds| Reply::Timed { seconds })
+            }
+            Request::Ceilings => backend.ceilings().map(|ceilings| Reply::Ceilings {
+                copy_bytes_per_s: ceilings.copy_bytes_per_s,
+                fma_flops_per_s: ceilings.fma_flops_per_s,
+            }),
+        }
+    }
+}
+
+/// Installs a handler that writes the address of a fault to the channel and lets the default action follow.
+fn catch_faults() {
+    const STACK: usize = 64 << 10;
+    // SAFETY: the alternate stack is leaked and so outlives every signal; the handler only formats into its own frame,
+    // calls write, and returns to be killed, all of which a signal handler may do.
+    unsafe {
+        let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
+        let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
+        libc::sigaltstack(&alternate, std::ptr::null_mut());
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = report_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as u64;
+    let mut line = [0u8; 96];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        for byte in bytes {
+            if at < line.len() {
+                line[at] = *byte;
+                at += 1;
+            }
+        }
+    };
+    let mut digits = [0u8; 20];
+    put(b"{\"reply\":\"fault\",\"signal\":");
+    put(decimal(u64::from(signal.unsigned_abs()), &mut digits));
+    put(b",\"address\":");
+    put(decimal(address, &mut digits));
+    put(b"}\n");
+    // SAFETY: the bytes are this frame's own.
+    unsafe { libc::write(REPLY_FD, line.as_ptr().cast(), at) };
+}
+
+/// Digits without allocating, for the signal handler.
+fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(value % 10).unwrap_or(0);
+        value /= 10;
+        if value == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn digits_without_allocation() {
+        let mut digits = [0; 20];
+        for value in [0, 7, 10, 12345, u64::MAX] {
+            assert_eq!(super::decimal(value, &mut digits), value.to_string().as_bytes());
+        }
+    }
+}

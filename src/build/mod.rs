@@ -1,0 +1,120 @@
+//! Test and bench executables, built by one call of cargo for all kernels: cargo schedules better than we would, and
+//! pays for its own start only once. Its progress and diagnostics go to the user as they are.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use camino::Utf8PathBuf;
+use cargo_metadata::{Message, TargetKind};
+use kopt_schema::exit::Exit;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::manifest::Kernel;
+use crate::process;
+use crate::shell::{Manner, Verbosity};
+use crate::workspace::Workspace;
+
+/// Which executable of a kernel crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `tests/correctness.rs`, built by `cargo test`.
+    Correctness,
+    /// `benches/latency.rs`, built by `cargo bench`.
+    Latency,
+}
+
+impl Role {
+    const fn target(self) -> &'static str {
+        match self {
+            Self::Correctness => "correctness",
+            Self::Latency => "latency",
+        }
+    }
+
+    const fn words(self) -> [&'static str; 4] {
+        match self {
+            Self::Correctness => ["test", "--no-run", "--test", "correctness"],
+            Self::Latency => ["bench", "--no-run", "--bench", "latency"],
+        }
+    }
+
+    const fn kind(self) -> TargetKind {
+        match self {
+            Self::Correctness => TargetKind::Test,
+            Self::Latency => TargetKind::Bench,
+        }
+    }
+}
+
+/// Builds the executables of `kernels`, in their order.
+///
+/// # Errors
+/// When a crate has no such target, the build fails, or cargo names no executable.
+pub fn executables(
+    context: &Context,
+    manner: Manner,
+    workspace: &Workspace,
+    kernels: &[Kernel],
+    role: Role,
+) -> Result<Vec<Utf8PathBuf>> {
+    kernels.iter().try_for_each(|kernel| has_target(context, kernel, role))?;
+    let mut built: HashMap<String, Utf8PathBuf> = HashMap::new();
+    let command = cargo(context, manner, workspace, kernels, role);
+    let status = process::lines(command, |line| {
+        if let Ok(Message::CompilerArtifact(artifact)) = serde_json::from_str(line)
+            && let Some(executable) = artifact.executable
+            && artifact.target.kind.contains(&role.kind())
+            && artifact.target.name == role.target()
+        {
+            built.insert(artifact.package_id.repr, executable);
+        }
+        Ok(())
+    })?;
+    if !status.success() {
+        let error = Error::new(Exit::BuildFailed, format!("`cargo {}` failed", role.words()[0]));
+        return Err(match status.code() {
+            Some(101) => error.hint("cargo says above what is wrong"),
+            Some(code) => error.cause(format!("cargo exited with {code}")),
+            None => error.cause(format!("cargo: {status}")),
+        });
+    }
+    let executable = |kernel: &Kernel| {
+        built.remove(&kernel.member.id).ok_or_else(|| {
+            Error::new(Exit::BuildFailed, format!("cargo built no `{}` for {}", role.target(), kernel.member.name))
+        })
+    };
+    kernels.iter().map(executable).collect()
+}
+
+fn cargo(context: &Context, manner: Manner, workspace: &Workspace, kernels: &[Kernel], role: Role) -> Command {
+    let mut command = Command::new(&context.cargo);
+    process::withhold(&mut command, context);
+    command.current_dir(&workspace.root).args(role.words());
+    command.args(["--message-format", "json-render-diagnostics", "--color", manner.color.name()]);
+    match manner.verbosity {
+        Verbosity::Quiet => command.arg("--quiet"),
+        Verbosity::Normal => &mut command,
+        Verbosity::Verbose => command.arg("--verbose"),
+    };
+    for kernel in kernels {
+        // The full identity: a name alone may also be that of a dependency.
+        command.args(["--package", &kernel.member.id]);
+    }
+    command
+}
+
+/// Cargo would only say that no package has the target; this says which crate lacks it, and what to write.
+fn has_target(context: &Context, kernel: &Kernel, role: Role) -> Result<()> {
+    let (targets, table, folder) = match role {
+        Role::Correctness => (&kernel.member.tests, "[[test]]", "tests"),
+        Role::Latency => (&kernel.member.benches, "[[bench]]", "benches"),
+    };
+    let target = role.target();
+    if targets.iter().any(|name| name == target) {
+        return Ok(());
+    }
+    let manifest = kernel.member.folder.join("Cargo.toml");
+    Err(Error::setup(format!("{}: no {table} named `{target}`", context.shown(&manifest)))
+        .hint(format!("add `{folder}/{target}.rs`, and to Cargo.toml: {table} name = \"{target}\", harness = false")))
+}

@@ -1,0 +1,202 @@
+//! The command line: one file a command, each its arguments, its help text and one call into `ops`. What is common to
+//! all of them is here: global flags, the frame of JSON messages, errors and exit codes.
+
+mod bench;
+mod bindings;
+mod check;
+mod completions;
+mod list;
+mod new;
+mod schema;
+mod selection;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use camino::Utf8PathBuf;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use kopt_schema::FORMAT_VERSION;
+use kopt_schema::exit::Exit;
+use kopt_schema::message::{Finished, Message, Started};
+
+use crate::context::{self, Context};
+use crate::error::{Error, Result};
+use crate::shell::{Color, Format, Manner, Shell, Verbosity};
+
+/// Make kernels faster, and know it
+///
+/// Kernels are crates: correctness is `cargo test`, latency is `cargo bench`. These commands make such crates, check
+/// them and measure them, and say what a person or a program wants to know about it.
+#[derive(Debug, Parser)]
+#[command(name = "cargo kopt", bin_name = "cargo kopt", version, max_term_width = 120, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    global: Global,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+struct Global {
+    /// Who reads stdout: with `json`, one message a line, each with a `reason`; text for people is on stderr either way
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    message_format: Format,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+    /// Say more: every failure in full, criterion's own text
+    #[arg(short, long, global = true, action = ArgAction::SetTrue, conflicts_with = "quiet")]
+    verbose: bool,
+    /// Say less: failures and errors only
+    #[arg(short, long, global = true, action = ArgAction::SetTrue)]
+    quiet: bool,
+    /// The Cargo.toml of the package or workspace that is meant
+    #[arg(long, global = true, value_name = "PATH")]
+    manifest_path: Option<Utf8PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    New(new::Args),
+    List(list::Args),
+    Check(check::Args),
+    Bench(bench::Args),
+    Schema(schema::Args),
+    Bindings(bindings::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::New(_) => "new",
+            Self::List(_) => "list",
+            Self::Check(_) => "check",
+            Self::Bench(_) => "bench",
+            Self::Schema(_) => "schema",
+            Self::Bindings(_) => "bindings",
+            Self::Completions(_) => "completions",
+        }
+    }
+
+    /// A schema or a script is the only thing on stdout: no frame of messages around it.
+    const fn is_document(&self) -> bool {
+        matches!(self, Self::Schema(_) | Self::Completions(_))
+    }
+
+    fn run(self, shell: &mut Shell, manifest_path: Option<Utf8PathBuf>) -> Result<Exit> {
+        let context = &Context::of_process()?;
+        match self {
+            Self::New(args) => args.run(context, shell),
+            Self::List(args) => args.run(context, shell, manifest_path),
+            Self::Check(args) => args.run(context, shell, manifest_path),
+            Self::Bench(args) => args.run(context, shell, manifest_path),
+            Self::Schema(args) => args.run(shell),
+            Self::Bindings(args) => args.run(context, shell, manifest_path),
+            Self::Completions(args) => args.run(shell),
+        }
+    }
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = std::iter::once("cargo-kopt".into()).chain(context::arguments());
+    let exit = match command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => run(cli),
+        Err(told) => explain(&told),
+    };
+    ExitCode::from(exit.code())
+}
+
+/// The command line with the exit codes in its help.
+fn command() -> clap::Command {
+    let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n";
+    Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
+}
+
+/// Help, version or a mistake on the command line, as clap words it.
+fn explain(told: &clap::Error) -> Exit {
+    let mut shell = Shell::of_process(Manner::default());
+    let text = told.render();
+    if told.use_stderr() {
+        shell.tell(&text.ansi().to_string());
+        return Exit::Usage;
+    }
+    // Asked for, so it goes to stdout, where a pager can take it.
+    match shell.document(&text.to_string()) {
+        Ok(()) => Exit::Ok,
+        Err(error) => error.exit(),
+    }
+}
+
+fn run(cli: Cli) -> Exit {
+    let global = cli.global;
+    let verbosity = match (global.quiet, global.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let format = if cli.command.is_document() { Format::Human } else { global.message_format };
+    let mut shell = Shell::of_process(Manner { format, verbosity, color: global.color });
+    let command = cli.command.name().to_owned();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    framed(&mut shell, &Started { format: FORMAT_VERSION, command, version }, |shell| {
+        cli.command.run(shell, global.manifest_path)
+    })
+}
+
+/// Does `work` between the first and the last message, and turns whatever comes of it into an exit code.
+fn framed(shell: &mut Shell, started: &Started, work: impl FnOnce(&mut Shell) -> Result<Exit>) -> Exit {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        shell.message(&Message::Started(started.clone()))?;
+        work(shell)
+    }));
+    shell.progress().finish();
+    let outcome = outcome.unwrap_or_else(|_| {
+        // The panic itself has been printed by Rust; its code, 101, would read as a failed build.
+        Err(Error::new(Exit::Internal, "internal error")
+            .hint("this is a bug of cargo kopt; please report it with the text above"))
+    });
+    let exit = match outcome {
+        Ok(exit) => exit,
+        Err(error) => {
+            let reported = shell.error(&error);
+            reported.err().map_or(error.exit(), |worse| worse.exit())
+        }
+    };
+    let meaning = Exit::ALL.iter().find(|(known, _)| *known == exit).map_or("", |(_, meaning)| meaning);
+    let last = Finished { exit_code: exit.code(), meaning: meaning.to_owned() };
+    match shell.message(&Message::Finished(last)) {
+        Ok(()) => exit,
+        Err(error) => error.exit(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(work: impl FnOnce(&mut Shell) -> Result<Exit>) -> Exit {
+        let started = Started { format: 1, command: "test".to_owned(), version: "0".to_owned() };
+        framed(&mut Shell::of_process(Manner::default()), &started, work)
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_panic_is_an_internal_error_and_not_a_failed_build() {
+        assert_eq!(outcome(|_| panic!("on purpose")), Exit::Internal);
+    }
+
+    #[test]
+    fn an_error_ends_with_its_own_code_and_a_verdict_with_its() {
+        assert_eq!(outcome(|_| Err(Error::setup("no"))), Exit::Setup);
+        assert_eq!(outcome(|_| Ok(Exit::Incorrect)), Exit::Incorrect);
+    }
+}

@@ -1,0 +1,63 @@
+//! `cargo kopt new`
+
+use camino::Utf8PathBuf;
+use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Backend;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::ops;
+use crate::shell::Shell;
+
+/// Make a kernel crate that builds, tests and benches at once
+///
+/// The crate holds a plain kernel to start from, its header, the shapes to check and time, and five lines of Rust.
+/// Inside a workspace it becomes a member. Where something fails, nothing is left behind.
+///
+/// Example: cargo kopt new demo --op softmax && cd demo && cargo test && cargo bench
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The crate's name
+    #[arg(required_unless_present = "list_ops")]
+    name: Option<String>,
+    /// The operator; not needed where the crate is named after it
+    #[arg(long)]
+    op: Option<String>,
+    /// An operator of one's own: the crate starts as y = factor * x, with its reference in src/lib.rs
+    #[arg(long, requires = "op")]
+    own: bool,
+    /// Where it runs
+    #[arg(long, value_enum, default_value = "cpu")]
+    backend: Where,
+    /// The crate's folder, instead of ./NAME
+    #[arg(long, value_name = "DIR")]
+    path: Option<Utf8PathBuf>,
+    /// The folder of kopt-harness to depend on
+    #[arg(long, value_name = "DIR")]
+    harness: Option<Utf8PathBuf>,
+    /// List the operators to start from, and do nothing else
+    #[arg(long)]
+    list_ops: bool,
+}
+
+/// Backends that have a kernel to start from.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Where {
+    /// The host's cores, in C
+    Cpu,
+    /// An NVIDIA GPU, in CUDA C++
+    Cuda,
+}
+
+impl Args {
+    pub fn run(self, context: &Context, shell: &mut Shell) -> Result<Exit> {
+        let Some(name) = self.name.filter(|_| !self.list_ops) else { return ops::new::list_operators(shell) };
+        let backend = match self.backend {
+            Where::Cpu => Backend::Cpu,
+            Where::Cuda => Backend::Cuda,
+        };
+        let request =
+            ops::new::Request { name, op: self.op, own: self.own, backend, path: self.path, harness: self.harness };
+        ops::new::new(context, shell, &request)
+    }
+}

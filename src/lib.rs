@@ -1,0 +1,46 @@
+//! `cargo kopt`: kernels as crates, correctness as `cargo test`, latency as `cargo bench`.
+//!
+//! This crate is the subcommand. It links no GPU library and never `kopt-harness`: what it knows of a kernel it reads
+//! from the manifest, and what it knows of a run it is told by the crate's own test and bench binaries, as the messages
+//! of `kopt-schema`.
+//!
+//! # Layers
+//!
+//! A lower layer never names a higher one; `tests/layers.rs` holds the table and fails when one does.
+//!
+//! | layer | modules | what |
+//! |---|---|---|
+//! | 0 foundation | [`context`] | the only reader of environment, arguments and current folder |
+//! | | [`shell`] | the only printer: JSON lines on stdout, text for people on stderr, tables, progress |
+//! | | [`process`] | child processes: capture, lines, groups that can be ended whole |
+//! | | [`error`] | an error for people: message, causes, hint, exit code |
+//! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
+//! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
+//! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
+//! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
+//! | 5 use cases | [`ops`] | one file per command's work |
+//! | 6 edges | [`cli`] | one file per command: arguments, help text, one call into `ops` |
+//!
+//! Layers 2 (judgement) and 4 (engine) are kept for gates and campaigns.
+//!
+//! # Files it writes
+//!
+//! | file | by | lifetime |
+//! |---|---|---|
+//! | `<name>/` | `new` | a kernel crate; moved into place whole, or not at all |
+//! | `Cargo.toml` of the workspace around it | `new` | `workspace.members` gains one entry, all else is kept |
+//! | `kernels/<op>.bindings.rs` | `bindings` | checked in with the crate |
+//! | `target/` | `check`, `bench`, through cargo | may be deleted at any time |
+//! | `target/criterion/` | the bench executables | criterion's reports |
+//! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
+
+pub mod build;
+pub mod cli;
+pub mod context;
+pub mod error;
+pub mod manifest;
+pub mod ops;
+pub mod process;
+pub mod runner;
+pub mod shell;
+pub mod workspace;

@@ -1,0 +1,152 @@
+use std::fs;
+
+use crate::sandbox::Sandbox;
+
+const FILES: [&str; 5] = ["Cargo.toml", "benches/latency.rs", "build.rs", "src/lib.rs", "tests/correctness.rs"];
+
+#[test]
+fn outside_of_a_workspace_a_crate_stands_alone() {
+    let sandbox = Sandbox::empty();
+    sandbox
+        .kopt(&["new", "demo", "--op", "softmax"])
+        .exits(0)
+        .says("Created kernel crate `demo` (softmax, cpu) in demo");
+    let files = sandbox.files();
+    for file in FILES.iter().chain(&[".gitignore", "kernels/softmax.c", "kernels/softmax.h"]) {
+        assert!(files.contains(&format!("demo/{file}")), "{file} is missing in {files:?}");
+    }
+    let manifest = sandbox.read("demo/Cargo.toml");
+    assert!(manifest.contains("[profile.dev.package.kopt-harness]") && !manifest.contains("[workspace]"), "{manifest}");
+    assert!(manifest.contains(concat!("path = \"", env!("CARGO_MANIFEST_DIR"), "/harness\"")), "{manifest}");
+    sandbox.kopt_in("demo", &["list"]).exits(0).says("kernels/softmax.c");
+}
+
+#[test]
+fn a_crate_is_five_lines_of_rust() {
+    let sandbox = Sandbox::empty();
+    sandbox.kopt(&["new", "softmax-2", "--op", "softmax"]).exits(0);
+    let rust = ["build.rs", "src/lib.rs", "tests/correctness.rs", "benches/latency.rs"];
+    let lines: Vec<String> = rust
+        .iter()
+        .flat_map(|file| sandbox.read(&format!("softmax-2/{file}")).lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(lines.len(), 6, "{lines:#?}");
+    assert!(lines.contains(&"kopt_harness::latency_main!(softmax_2);".to_owned()));
+}
+
+#[test]
+fn the_operator_may_be_the_name_and_the_backend_cuda() {
+    let sandbox = Sandbox::empty();
+    sandbox.kopt(&["new", "softmax", "--backend", "cuda"]).exits(0);
+    assert!(sandbox.files().contains(&"softmax/kernels/softmax.launch.toml".to_owned()));
+    sandbox.kopt_in("softmax", &["list"]).exits(0).says("device");
+}
+
+#[test]
+fn every_operator_on_offer_can_be_made() {
+    let sandbox = Sandbox::empty();
+    let offered = sandbox.kopt(&["new", "--list-ops"]).exits(0).says("softmax").says("rmsnorm").stderr;
+    for line in offered.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for backend in ["cpu", "cuda"].into_iter().filter(|backend| words.contains(backend)) {
+            let name = format!("{}-{backend}", words[0]);
+            sandbox.kopt(&["new", &name, "--op", words[0], "--backend", backend]).exits(0);
+            sandbox.kopt_in(&name, &["list"]).exits(0).says(words[0]);
+        }
+    }
+}
+
+#[test]
+fn in_a_workspace_it_becomes_a_member_and_nothing_else_changes() {
+    let sandbox = Sandbox::of("kernels");
+    let before = sandbox.read("Cargo.toml");
+    let ran = sandbox.kopt(&["new", "norm", "--op", "rmsnorm", "--message-format", "json"]).exits(0);
+    assert_eq!(ran.reasons(), ["started", "kernel", "finished"]);
+    assert_eq!(ran.messages()[1]["flags"], serde_json::json!(["-funroll-loops"]));
+    assert_eq!(sandbox.read("Cargo.toml"), before.replace("\"gpu\", ", "\"gpu\", \"norm\", "));
+    assert!(!sandbox.path("norm/.gitignore").exists());
+    assert!(!sandbox.read("norm/Cargo.toml").contains("[profile"));
+    sandbox.kopt(&["list"]).exits(0).says("norm");
+}
+
+#[test]
+fn a_workspace_that_covers_the_folder_is_left_as_it_is() {
+    let sandbox = Sandbox::of("kernels");
+    let root = "[workspace]\nmembers = [\"crates/*\", \"softmax\"]\nexclude = [\"gpu\", \"plain\", \"alone\"]\nresolver = \"3\"\n";
+    sandbox.write("Cargo.toml", root);
+    sandbox.kopt(&["new", "norm", "--op", "rmsnorm", "--path", "crates/norm"]).exits(0);
+    sandbox.kopt(&["new", "apart", "--op", "rmsnorm", "--path", "alone/apart"]).exits(0);
+    assert_eq!(sandbox.read("Cargo.toml"), root);
+    assert!(sandbox.path("alone/apart/.gitignore").exists());
+    let listed = sandbox.kopt(&["list"]).exits(0).says("norm").stderr;
+    assert!(!listed.contains("apart"));
+}
+
+#[test]
+fn an_empty_workspace_gets_its_first_member() {
+    let sandbox = Sandbox::empty();
+    sandbox.write("Cargo.toml", "[workspace]\nresolver = \"3\"\n");
+    sandbox.kopt(&["new", "softmax"]).exits(0);
+    assert_eq!(sandbox.read("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = [\"softmax\"]\n");
+}
+
+#[test]
+fn a_harness_in_the_workspace_is_found_by_its_relative_path() {
+    let sandbox = Sandbox::of("kernels");
+    for (name, folder) in [("kopt-harness", "harness"), ("kopt-build", "harness/build")] {
+        let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        sandbox.write(&format!("{folder}/Cargo.toml"), &manifest);
+        sandbox.write(&format!("{folder}/src/lib.rs"), "");
+    }
+    // Named by the user, then as a member.
+    sandbox.kopt(&["new", "one", "--op", "softmax", "--harness", "harness"]).exits(0);
+    let dependencies = |name: &str| {
+        let text = sandbox.read(&format!("{name}/Cargo.toml"));
+        text.lines().filter(|line| line.starts_with("kopt-")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wanted = [
+        "kopt-harness = { path = \"../harness\" }",
+        "kopt-build = { path = \"../harness/build\" }",
+        "kopt-harness = { path = \"../harness\", features = [\"runner\"] }",
+    ];
+    assert_eq!(dependencies("one"), wanted);
+    let root = sandbox.read("Cargo.toml").replace("members = [", "members = [\"harness\", \"harness/build\", ");
+    sandbox.write("Cargo.toml", &root);
+    sandbox.kopt(&["new", "two", "--op", "softmax"]).exits(0);
+    assert_eq!(dependencies("two"), wanted);
+    sandbox.kopt(&["new", "three", "--op", "softmax", "--harness", "softmax"]).exits(96).says("is not the harness");
+    assert!(!sandbox.path("three").exists());
+}
+
+#[test]
+fn a_place_that_is_taken_is_not_touched() {
+    let sandbox = Sandbox::of("kernels");
+    let before = sandbox.files();
+    sandbox.kopt(&["new", "softmax"]).exits(96).says("`softmax` exists already");
+    sandbox.kopt(&["new", "softmax", "--path", "other"]).exits(96).says("has a package named `softmax` already");
+    assert_eq!(sandbox.files(), before);
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    sandbox.kopt(&["new", "empty", "--op", "softmax"]).exits(0);
+}
+
+#[test]
+fn a_failure_halfway_leaves_nothing() {
+    let sandbox = Sandbox::of("kernels");
+    // A member that cargo refuses is noticed when cargo is asked about the new one: by then everything is written.
+    let before = (sandbox.files(), sandbox.read("Cargo.toml"));
+    fs::write(sandbox.path("softmax/Cargo.toml"), "[package]\nname = 3\n").unwrap();
+    sandbox.kopt(&["new", "norm", "--op", "rmsnorm", "--path", "a/b/norm"]).exits(102);
+    assert_eq!((sandbox.files(), sandbox.read("Cargo.toml")), before);
+    assert!(!sandbox.path("a").exists());
+}
+
+#[test]
+fn names_and_operators_are_checked_first() {
+    let sandbox = Sandbox::empty();
+    sandbox.kopt(&["new", "loop", "--op", "softmax"]).exits(2).says("keyword");
+    sandbox.kopt(&["new", "demo", "--op", "sofmtax"]).exits(2).says("did you mean `softmax`?");
+    sandbox.kopt(&["new", "demo"]).exits(2).says("--op");
+    sandbox.kopt(&["new", "demo", "--op", "softmax", "--own"]).exits(2).says("leave out --own");
+    sandbox.kopt(&["new"]).exits(2);
+    assert_eq!(sandbox.files(), Vec::<String>::new());
+}
