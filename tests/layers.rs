@@ -1,5 +1,7 @@
 //! The layers of `src/`: a lower one never names a higher one, and every module has a place.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

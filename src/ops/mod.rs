@@ -1,5 +1,5 @@
 //! One file per command's work: facts and effects put together, results told through the shell. A result that is not
-//! what the user hoped for is an [`Exit`](kopt_schema::exit::Exit), not an error.
+//! what the user hoped for is an [`Exit`], not an error.
 
 pub mod bench;
 pub mod bindings;

@@ -1,7 +1,10 @@
 //! The real binary on real projects, copied before use. Nothing here depends on time, on the network or on a device.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod bench;
 mod check;
+mod examples;
 mod help;
 mod list;
 mod new;

@@ -52,8 +52,21 @@ fn every_operator_on_offer_can_be_made() {
             let name = format!("{}-{backend}", words[0]);
             sandbox.kopt(&["new", &name, "--op", words[0], "--backend", backend]).exits(0);
             sandbox.kopt_in(&name, &["list"]).exits(0).says(words[0]);
+            sandbox.kopt_in(&name, &["bindings", "--check"]).exits(0).says("Fresh");
         }
     }
+}
+
+#[test]
+fn an_operator_of_ones_own_comes_with_its_mathematics() {
+    let sandbox = Sandbox::empty();
+    for backend in ["cpu", "cuda"] {
+        sandbox.kopt(&["new", backend, "--op", "swiglu", "--own", "--backend", backend]).exits(0).says("(swiglu, ");
+        assert!(sandbox.read(&format!("{backend}/src/lib.rs")).contains("impl Kernel for"));
+        sandbox.kopt_in(backend, &["bindings", "--check"]).exits(0).says("Fresh");
+    }
+    sandbox.write("cpu/kernels/swiglu.h", "/* changed */");
+    sandbox.kopt_in("cpu", &["bindings", "--check"]).exits(96).says("do not fit kernels/swiglu.h");
 }
 
 #[test]

@@ -127,7 +127,10 @@ fn generate(header: &Utf8Path, manifest: &Manifest, header_digest: &str) -> Resu
         let reason = error.lines().next().unwrap_or_default();
         Unavailable::NoLibclang(format!("libclang is not to be had ({reason})"))
     })?;
+    // Outside a build script bindgen cannot ask which compiler will read its text, and assumes an older one.
+    let reader = bindgen::RustTarget::stable(85, 0).map_err(|error| Unavailable::Header(error.to_string()))?;
     let mut builder = bindgen::Builder::default()
+        .rust_target(reader)
         .header(header.as_str())
         .allowlist_type(".*_args")
         .layout_tests(false)

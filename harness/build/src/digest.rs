@@ -18,7 +18,8 @@ pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String 
 }
 
 /// The digest of bytes, as `sha256sum` prints it.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+#[must_use]
+pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 

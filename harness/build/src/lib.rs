@@ -30,6 +30,6 @@ pub mod manifest;
 pub mod script;
 pub mod toolchain;
 
-pub use digest::of_file as digest_of_file;
+pub use digest::{of_bytes as digest_of_bytes, of_file as digest_of_file};
 pub use error::BuildError;
 pub use script::build;

@@ -247,6 +247,8 @@ pub struct Latency {
 pub struct Launch {
     /// The package's name.
     pub kernel: String,
+    /// The device's name.
+    pub device: String,
     /// Number of the launch, from 0.
     pub launch: usize,
     /// Which side was started first: `a` or `b`.

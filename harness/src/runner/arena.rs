@@ -1,8 +1,8 @@
 //! The memory of one case: inputs encoded, outputs poisoned, everything else patterned, and what it looks like after a
 //! call.
 //!
-//! Outputs are poisoned with NaNs whose payloads are random: an element that a kernel never wrote still holds its own
-//! payload, and one that it read first has spread a NaN. Every byte of the output file that belongs to no buffer holds
+//! Outputs are poisoned with random bits, NaNs or huge numbers: an element that a kernel never wrote still holds its own
+//! bits, and one that it read first has spread them. Every byte of the output file that belongs to no buffer holds
 //! a pattern; a changed one was written out of bounds.
 
 use kopt_schema::DType;
@@ -194,14 +194,20 @@ fn pattern(bytes: &mut [u8], noise: u64) {
     }
 }
 
-/// A quiet NaN with a random sign and a random payload that no arithmetic produces (never zero).
+/// What an output holds before a call: for half of all seeds a quiet NaN with a random payload that no arithmetic
+/// produces, for the others a huge finite number. The first spreads through arithmetic; the second also survives a
+/// maximum or a comparison, which drop a NaN.
 fn poison_bits(noise: u64, index: usize, dtype: DType) -> u32 {
     let random = mix(!noise, index);
     let (sign, payload) = ((random >> 63) as u32, (random & 0x003f_ffff) as u32);
-    match dtype {
-        DType::F32 => sign << 31 | 0x7fc0_0000 | payload.max(1),
-        DType::Bf16 => sign << 15 | 0x7fc0 | (payload & 0x3f).max(1),
-        DType::F16 => sign << 15 | 0x7e00 | (payload & 0x1ff).max(1),
-        DType::I32 => random as u32 | 0x4000_0000,
+    let huge = noise & 1 == 1;
+    match (dtype, huge) {
+        (DType::F32, false) => sign << 31 | 0x7fc0_0000 | payload.max(1),
+        (DType::F32, true) => sign << 31 | 0x7080_0000 | payload,
+        (DType::Bf16, false) => sign << 15 | 0x7fc0 | (payload & 0x3f).max(1),
+        (DType::Bf16, true) => sign << 15 | 0x7080 | (payload & 0x7f),
+        (DType::F16, false) => sign << 15 | 0x7e00 | (payload & 0x1ff).max(1),
+        (DType::F16, true) => sign << 15 | 0x7800 | (payload & 0x3ff),
+        (DType::I32, _) => random as u32 | 0x4000_0000,
     }
 }

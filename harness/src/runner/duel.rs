@@ -109,8 +109,8 @@ impl Duel {
         }
         rows.sort_by_key(|(case, _)| *case);
         let cases = rows.into_iter().map(|(_, row)| row).collect();
-        let kernel = self.package.name.to_owned();
-        Ok(Launch { kernel, launch: number, first: ["a", "b"][first].to_owned(), cases })
+        let (kernel, device) = (self.package.name.to_owned(), contestants[0].device.clone());
+        Ok(Launch { kernel, device, launch: number, first: ["a", "b"][first].to_owned(), cases })
     }
 
     fn start(&self, side: usize) -> Result<Contestant, Loss> {

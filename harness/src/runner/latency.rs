@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use kopt_schema::manifest::{Manifest, Shape};
-use kopt_schema::message::{Cache, Ceilings, Cost, Latency, Message, TrialPlan};
+use kopt_schema::message::{Cache, Ceilings, Cost, Latency, Message, Outcome, Trial, TrialPlan};
 use kopt_schema::wire::{Reply, Request};
 
 use super::arena::Arena;
@@ -32,7 +32,6 @@ const WINDOWS: usize = 8;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// `main` of a latency binary.
-#[allow(clippy::print_stderr, reason = "the main of a bench binary")]
 pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Result<ExitCode, String> {
     let manifest = package.manifest();
     let output = Output::open()?;
@@ -42,20 +41,26 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
     let candidate = match Loaded::of(package, &manifest) {
         Ok(candidate) => candidate,
         Err(Absent::Wrong(reason)) => return Err(reason),
-        Err(Absent::NotCompiled(reason)) => {
-            eprintln!("{}: nothing to time: {reason}", package.name);
-            return Ok(ExitCode::SUCCESS);
-        }
+        Err(Absent::NotCompiled(reason)) => return Ok(nothing_to_time(package, &output, reason)),
     };
     let bench = Bench { package, kernel, manifest, candidate, output };
     match bench.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(loss) if loss.no_device => {
-            eprintln!("{}: nothing to time: {}", package.name, loss.message);
-            Ok(ExitCode::SUCCESS)
-        }
+        Err(loss) if loss.no_device => Ok(nothing_to_time(package, &bench.output, loss.message)),
         Err(loss) => Err(loss.message),
     }
+}
+
+/// No compiler or no device: said, and no failure.
+#[allow(clippy::print_stderr, reason = "the main of a bench binary")]
+fn nothing_to_time(package: &Package, output: &Output, reason: String) -> ExitCode {
+    eprintln!("{}: nothing to time: {reason}", package.name);
+    let kernel = package.name.to_owned();
+    output.send(&Message::Plan(TrialPlan { kernel: kernel.clone(), trials: 1 }));
+    let (name, seconds, seeds) = ("latency".to_owned(), 0.0, Vec::new());
+    let detail = Some(reason);
+    output.send(&Message::Trial(Trial { kernel, name, outcome: Outcome::Ignored, seconds, seeds, failure: None, detail }));
+    ExitCode::SUCCESS
 }
 
 struct Bench {
@@ -82,7 +87,10 @@ impl Bench {
         let lines = layouts.len() + usize::from(layouts.len() > 1);
         let trials = self.manifest.shapes.len() * lines * 2;
         self.output.send(&Message::Plan(TrialPlan { kernel: self.package.name.to_owned(), trials }));
-        let mut criterion = Criterion::default().with_measurement(DeviceTime).configure_from_args();
+        // The report's bootstrap is for looking at; kopt takes its own samples. 100,000 resamples cost two seconds a case.
+        let criterion = Criterion::default().with_measurement(DeviceTime).nresamples(5000);
+        let criterion = if environment::quick_bench() { criterion.without_plots() } else { criterion };
+        let mut criterion = criterion.configure_from_args();
         for shape in &self.manifest.shapes {
             self.shape(shape, &layouts, &ceilings, &mut criterion)?;
         }

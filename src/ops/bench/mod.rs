@@ -50,12 +50,15 @@ impl Measured {
     }
 
     /// What is wrong with the executable itself: a case without a number is no measurement.
-    fn trouble(&self, kernel: &str, ended: &Ended) -> Option<Error> {
+    /// A filter leaves cases out after they are planned, so that only without one their number must be right.
+    fn trouble(&self, kernel: &str, filtered: bool, ended: &Ended) -> Option<Error> {
         let how = ended.trouble();
         let reported = self.reported();
         let wrong = match (self.planned, &how) {
             (None, None) => "reported nothing".to_owned(),
-            (Some(planned), None) if planned > reported => format!("measured {reported} of {planned} cases"),
+            (Some(planned), None) if planned > reported && !filtered => {
+                format!("measured {reported} of {planned} cases")
+            }
             (_, None) if ended.garbled.is_some() => "reported something that is no message".to_owned(),
             (_, None) => return None,
             (Some(planned), Some(how)) => format!("{how} after {reported} of {planned} cases"),
@@ -93,7 +96,7 @@ pub fn bench(context: &Context, shell: &mut Shell, request: &Request) -> Result<
         measured += result.latencies.len();
         ignored += result.ignored.len();
         tell(shell, &job, &result, &ended)?;
-        if let Some(trouble) = result.trouble(&kernel.member.name, &ended) {
+        if let Some(trouble) = result.trouble(&kernel.member.name, !request.filters.is_empty(), &ended) {
             shell.error(&trouble)?;
             broken = true;
         }
@@ -103,11 +106,13 @@ pub fn bench(context: &Context, shell: &mut Shell, request: &Request) -> Result<
         (_, 0, 0) => Err(Error::new(Exit::NoKernel, format!("no case matches `{}`", request.filters.join("`, `")))
             .hint("a filter is a part of a case's name: of the kernel, the entry, the shape, or `hot` and `cold`")),
         (_, 0, _) => {
-            shell.say(&format!("{MIND}no device{MIND:#}: nothing could be measured here\n"));
+            shell.say(&format!("{MIND}nothing measured{MIND:#}: no case can be run here\n"));
             Ok(Exit::NoDevice)
         }
         _ => {
-            shell.status("Reports", GOOD, context.shown(&reports.join("report/index.html")).as_str());
+            let page = reports.join("report/index.html");
+            let shown = if page.exists() { &page } else { &reports };
+            shell.status("Reports", GOOD, &format!("of criterion in {}", context.shown(shown)));
             Ok(Exit::Ok)
         }
     }
@@ -153,7 +158,7 @@ fn tell(shell: &mut Shell, job: &Job<'_>, measured: &Measured, ended: &Ended) ->
     match measured.ignored.first() {
         Some(first) => {
             let reason = first.detail.as_deref().unwrap_or("no reason given");
-            shell.status("Ignored", MIND, &format!("{kernel}: {}: {reason}", count(measured.ignored.len(), "case")));
+            shell.status("Ignored", MIND, &format!("{kernel}: {reason}"));
         }
         None => shell.status("Measured", GOOD, &format!("{kernel}: {cases} in {time}{flags}")),
     }

@@ -118,7 +118,7 @@ pub fn closing(tallies: &[Tally], exit: Exit) -> String {
             let failed = sum(|tally| tally.failed() + tally.missing());
             format!("\n{BAD}incorrect{BAD:#}: {failed} failed among {trials}: {}\n", wrong.join(", "))
         }
-        Exit::NoDevice => format!("{MIND}no device{MIND:#}: all {trials} were ignored\n"),
+        Exit::NoDevice => format!("{MIND}nothing checked{MIND:#}: all {trials} were ignored\n"),
         _ => match sum(Tally::ignored) {
             0 => format!("{GOOD}correct{GOOD:#}: {trials}\n"),
             ignored => format!("{GOOD}correct{GOOD:#}: {trials}, {ignored} of them ignored\n"),

@@ -4,6 +4,7 @@
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
 use kopt_schema::operator;
+use sha2::{Digest, Sha256};
 
 use super::harness::Harness;
 use super::name;
@@ -32,12 +33,30 @@ struct Example {
 
 /// What can be started from; the operators on offer are those of this table.
 const EXAMPLES: &[Example] = &[
-    Example { op: "rmsnorm", backend: Backend::Cpu, kernels: kernels!("rmsnorm-cpu", "rmsnorm.h", "rmsnorm.c") },
-    Example { op: "softmax", backend: Backend::Cpu, kernels: kernels!("softmax-cpu", "softmax.h", "softmax.c") },
+    Example {
+        op: "grouped_matmul",
+        backend: Backend::Cpu,
+        kernels: kernels!("grouped-matmul-cpu", "grouped_matmul.h", "grouped_matmul.c", "grouped_matmul.bindings.rs"),
+    },
+    Example {
+        op: "matmul",
+        backend: Backend::Cpu,
+        kernels: kernels!("matmul-cpu", "matmul.h", "matmul.c", "matmul.bindings.rs"),
+    },
+    Example {
+        op: "rmsnorm",
+        backend: Backend::Cpu,
+        kernels: kernels!("rmsnorm-cpu", "rmsnorm.h", "rmsnorm.c", "rmsnorm.bindings.rs"),
+    },
+    Example {
+        op: "softmax",
+        backend: Backend::Cpu,
+        kernels: kernels!("softmax-cpu", "softmax.h", "softmax.c", "softmax.bindings.rs"),
+    },
     Example {
         op: "softmax",
         backend: Backend::Cuda,
-        kernels: kernels!("softmax-cuda", "softmax.h", "softmax.cu", "softmax.launch.toml"),
+        kernels: kernels!("softmax-cuda", "softmax.h", "softmax.cu", "softmax.launch.toml", "softmax.bindings.rs"),
     },
 ];
 
@@ -117,12 +136,18 @@ impl Starter {
         if operator::standard(op).is_some() {
             return Err(Error::new(Exit::Usage, format!("`{op}` is a standard operator")).hint("leave out --own"));
         }
+        // The header comes first: the bindings hold its digest.
         let mut kernels = vec![(format!("{op}.h"), template!("own.h.in"))];
+        let bindings = format!("{op}.bindings.rs");
         match backend {
-            Backend::Cpu => kernels.push((format!("{op}.c"), template!("own.c.in"))),
+            Backend::Cpu => {
+                kernels.push((format!("{op}.c"), template!("own.c.in")));
+                kernels.push((bindings, template!("own_native.bindings.rs.in")));
+            }
             Backend::Cuda => {
                 kernels.push((format!("{op}.cu"), template!("own.cu.in")));
                 kernels.push((format!("{op}.launch.toml"), template!("own.launch.toml.in")));
+                kernels.push((bindings, template!("own_device.bindings.rs.in")));
             }
             Backend::Hip => return Err(Error::new(Exit::Usage, "no kernel to start from for hip")),
         }
@@ -152,7 +177,14 @@ impl Starter {
         .into_iter()
         .map(|(path, text)| (path.into(), fill(text)))
         .collect();
-        files.extend(self.kernels.iter().map(|(file, text)| (format!("kernels/{file}").into(), fill(text))));
+        let mut digest = String::new();
+        for (file, text) in &self.kernels {
+            let text = fill(text).replace("{{digest}}", &digest);
+            if file.ends_with(".h") {
+                digest = sha256(&text);
+            }
+            files.push((format!("kernels/{file}").into(), text));
+        }
         if is_root {
             manifest.push_str(template!("profile.toml.in"));
             files.push((".gitignore".into(), template!("gitignore.in").to_owned()));
@@ -160,6 +192,11 @@ impl Starter {
         files.push(("Cargo.toml".into(), manifest));
         files
     }
+}
+
+/// As `kopt-build` writes it into bindings.
+fn sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unknown(op: &str) -> Error {

@@ -1,0 +1,275 @@
+//! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement.
+//!
+//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0]
+//!
+//! Each patch is timed against the helping patches before it, in launches of fresh process pairs (see the harness's
+//! `duel`). Rows are appended to `patches/truth.jsonl`, keyed by a digest of the measuring code and of both objects, so
+//! that a run that is cut off goes on where it was, and rows of another version are never mixed in. Run it on a quiet
+//! machine, never beside a build.
+
+#![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark's main")]
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_build::cache::{Cache, Order};
+use kopt_schema::candidate::Candidate;
+use kopt_schema::manifest::Manifest;
+use kopt_schema::message::{Launch, Message};
+use kopt_schema::queue::{Gain, PatchHeader, PatchTruth, ShapeTruth, Truth, TruthFile};
+use kopt_stats::{gain_of_log, mean_interval};
+use serde::{Deserialize, Serialize};
+
+/// Launches asked of one run of the bench binary: what is lost at most when it is cut off.
+const CHUNK: usize = 10;
+
+/// Blocks a launch and shape.
+const BLOCKS: usize = 2;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// One launch of one patch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Row {
+    patch: String,
+    /// Of the measuring code and both objects.
+    key: String,
+    device: String,
+    date: String,
+    first: String,
+    /// Mean logarithm of the old time over the new one, one number a shape.
+    log_ratios: Vec<f64>,
+    /// Seconds of the new one, one number a shape.
+    seconds: Vec<f64>,
+}
+
+struct Arguments {
+    packages: Vec<String>,
+    launches: usize,
+    batch_s: f64,
+}
+
+fn main() -> Result<(), Failure> {
+    let arguments = arguments()?;
+    let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    for package in &arguments.packages {
+        Queue::open(&root, package)?.measure(&arguments)?;
+    }
+    Ok(())
+}
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3 };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "-p" => arguments.packages.push(value()?),
+            "--launches" => arguments.launches = value()?.parse()?,
+            "--batch-ms" => arguments.batch_s = value()?.parse::<f64>()? * 1e-3,
+            // cargo bench says so itself.
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    if arguments.packages.is_empty() {
+        return Err("name a crate: -p rmsnorm-cpu".into());
+    }
+    Ok(arguments)
+}
+
+struct Queue {
+    package: String,
+    folder: Utf8PathBuf,
+    manifest: Manifest,
+    bench: Utf8PathBuf,
+    code: String,
+}
+
+impl Queue {
+    fn open(root: &Utf8Path, package: &str) -> Result<Self, Failure> {
+        let folder = root.join("example-kernels").join(package);
+        let loaded = kopt_build::manifest::load(&folder, Some(root), root);
+        let manifest = loaded.map_err(|findings| findings[0].to_string())?.map_err(|_| "not a kernel crate")?;
+        let bench = bench_executable(root, package)?;
+        let code = measuring_code(root, manifest.backend.name())?;
+        Ok(Self { package: package.to_owned(), folder, manifest, bench, code })
+    }
+
+    fn measure(&self, arguments: &Arguments) -> Result<(), Failure> {
+        let scratch = tempfile::tempdir()?;
+        let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
+        let cache = Cache::new(scratch.join("objects"));
+        let mut current = scratch.join("accepted-0");
+        copy_crate(&self.folder, &current)?;
+        let mut patches: Vec<Utf8PathBuf> =
+            self.folder.join("patches").read_dir_utf8()?.map(|entry| Ok(entry?.into_path())).collect::<Result<_, std::io::Error>>()?;
+        patches.retain(|path| path.extension() == Some("patch"));
+        patches.sort();
+        let mut truths = Vec::new();
+        let mut device = String::new();
+        for (number, patch) in patches.iter().enumerate() {
+            let name = patch.file_name().unwrap_or_default().to_owned();
+            let truth = PatchHeader::parse(&std::fs::read_to_string(patch)?)?.truth.ok_or(format!("{name}: no Truth"))?;
+            let next = scratch.join(format!("patched-{number}"));
+            copy_crate(&current, &next)?;
+            apply(patch, &next)?;
+            let candidate = cache.candidate(&Order { folder: next.clone(), manifest: self.manifest.clone() });
+            let mut row = PatchTruth { patch: name, truth, launches: 0, aggregate: None, shapes: Vec::new() };
+            match (truth, candidate) {
+                (Truth::NoBuild, Err(_)) | (Truth::Wrong | Truth::Forbidden, Ok(_)) => {}
+                (Truth::NoBuild, Ok(_)) => return Err(format!("{} builds", row.patch).into()),
+                (_, Err(error)) => return Err(format!("{}: {error}", row.patch).into()),
+                (_, Ok(new)) => {
+                    let old = cache.candidate(&Order { folder: current.clone(), manifest: self.manifest.clone() })?;
+                    let rows = self.rows(&row.patch, &old, &new, arguments)?;
+                    device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
+                    self.summarise(&rows, &mut row);
+                }
+            }
+            if let Some(gain) = row.aggregate {
+                eprintln!(
+                    "{} {}: {:+.1} % [{:+.1}, {:+.1}] over {} launches ({truth:?})",
+                    self.package, row.patch, 100.0 * gain.gain, 100.0 * gain.low, 100.0 * gain.high, row.launches
+                );
+            }
+            truths.push(row);
+            if truth == Truth::Helps {
+                current = next;
+            }
+        }
+        let file = TruthFile {
+            format: kopt_schema::FORMAT_VERSION,
+            command: format!("cargo bench --bench truth -- -p {} --launches {}", self.package, arguments.launches),
+            device,
+            date: today(),
+            patches: truths,
+        };
+        std::fs::write(self.folder.join("patches/truth.toml"), toml::to_string(&file)?)?;
+        Ok(())
+    }
+
+    /// All rows of a patch, measured until there are enough.
+    fn rows(&self, patch: &str, old: &Utf8Path, new: &Utf8Path, arguments: &Arguments) -> Result<Vec<Row>, Failure> {
+        let key = format!("{}-{}-{}", &self.code[..12], &digest(old)?[..12], &digest(new)?[..12]);
+        let file = self.folder.join("patches/truth.jsonl");
+        let mut rows = Vec::new();
+        for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
+            let row: Row = serde_json::from_str(line)?;
+            if row.patch == patch && row.key == key {
+                rows.push(row);
+            }
+        }
+        while rows.len() < arguments.launches {
+            let chunk = CHUNK.min(arguments.launches - rows.len());
+            let launches = self.duel(old, new, chunk, arguments.batch_s)?;
+            let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
+            for launch in launches {
+                let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+                let row = Row {
+                    patch: patch.to_owned(),
+                    key: key.clone(),
+                    device: launch.device,
+                    date: today(),
+                    first: launch.first,
+                    log_ratios: launch.cases.iter().map(|case| rounded(mean(&case.log_ratios), 1e6)).collect(),
+                    seconds: launch.cases.iter().map(|case| rounded(case.b_s, 1e9)).collect(),
+                };
+                writeln!(out, "{}", serde_json::to_string(&row)?)?;
+                rows.push(row);
+            }
+            eprintln!("{} {patch}: {} of {} launches", self.package, rows.len(), arguments.launches);
+        }
+        Ok(rows)
+    }
+
+    fn duel(&self, a: &Utf8Path, b: &Utf8Path, launches: usize, batch_s: f64) -> Result<Vec<Launch>, Failure> {
+        let folder = tempfile::tempdir()?;
+        let (order, out) = (folder.path().join("order.json"), folder.path().join("out.jsonl"));
+        let text = serde_json::json!({ "a": a, "b": b, "launches": launches, "blocks": BLOCKS, "batch_s": batch_s });
+        std::fs::write(&order, text.to_string())?;
+        let status = Command::new(&self.bench).arg("--bench").env("KOPT_DUEL", &order).env("KOPT_OUT", &out).status()?;
+        if !status.success() {
+            return Err(format!("{}: {status}", self.bench).into());
+        }
+        let mut launches = Vec::new();
+        for line in std::fs::read_to_string(&out)?.lines() {
+            if let Message::Launch(launch) = serde_json::from_str(line)? {
+                launches.push(launch);
+            }
+        }
+        Ok(launches)
+    }
+
+    fn summarise(&self, rows: &[Row], into: &mut PatchTruth) {
+        let percent = |value: f64| rounded(value, 1e4);
+        let interval = |logs: &[f64]| mean_interval(logs, 0.95).map(|log| percent(gain_of_log(log)));
+        let mean = |row: &Row| row.log_ratios.iter().sum::<f64>() / row.log_ratios.len() as f64;
+        let all = interval(&rows.iter().map(mean).collect::<Vec<_>>());
+        into.launches = rows.len();
+        into.aggregate = Some(Gain { gain: all.estimate, low: all.low, high: all.high });
+        for (index, shape) in self.manifest.shapes.iter().enumerate() {
+            let one = interval(&rows.iter().map(|row| row.log_ratios[index]).collect::<Vec<_>>());
+            into.shapes.push(ShapeTruth { shape: shape.name.clone(), gain: one.estimate, low: one.low, high: one.high });
+        }
+    }
+}
+
+fn rounded(value: f64, scale: f64) -> f64 {
+    (value * scale).round() / scale
+}
+
+fn today() -> String {
+    let output = Command::new("date").arg("+%Y-%m-%d").output().ok();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+fn digest(candidate: &Utf8Path) -> Result<String, Failure> {
+    let candidate: Candidate = serde_json::from_slice(&std::fs::read(candidate)?)?;
+    Ok(candidate.digest + candidate.plan.as_deref().map_or("", |_| "p"))
+}
+
+/// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
+fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
+    let runner = root.join("harness/src/runner");
+    let common = ["duel.rs", "memory.rs", "arena.rs", "worker.rs", "contestant.rs"].map(|file| runner.join(file));
+    let own = if backend == "cpu" { vec!["backend/cpu.rs", "backend/cpu/flush.rs"] } else { vec!["backend/cuda.rs"] };
+    let mut digests = String::new();
+    for file in common.into_iter().chain(own.into_iter().map(|file| runner.join(file))) {
+        digests += &kopt_build::digest_of_file(&file)?;
+    }
+    Ok(kopt_build::digest_of_bytes(digests.as_bytes()))
+}
+
+/// The parts of a crate that a patch may touch.
+fn copy_crate(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
+    for part in ["kernels", "src"] {
+        std::fs::create_dir_all(to.join(part))?;
+        for entry in from.join(part).read_dir_utf8()? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), to.join(part).join(entry.file_name()))?;
+        }
+    }
+    std::fs::copy(from.join("Cargo.toml"), to.join("Cargo.toml"))?;
+    std::fs::copy(from.join("build.rs"), to.join("build.rs"))?;
+    Ok(())
+}
+
+fn apply(patch: &Utf8Path, folder: &Utf8Path) -> Result<(), Failure> {
+    let output = Command::new("git").args(["apply", "-p1"]).arg(patch).current_dir(folder).output()?;
+    if output.status.success() { Ok(()) } else { Err(format!("{patch}: {}", String::from_utf8_lossy(&output.stderr)).into()) }
+}
+
+fn bench_executable(root: &Utf8Path, package: &str) -> Result<Utf8PathBuf, Failure> {
+    let output = Command::new("cargo")
+        .args(["bench", "--no-run", "--bench", "latency", "-p", package, "--message-format=json-render-diagnostics"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let lines = String::from_utf8(output.stdout)?;
+    let executable = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(|message| {
+        (message["target"]["name"] == "latency").then(|| message["executable"].as_str().map(Utf8PathBuf::from)).flatten()
+    });
+    executable.ok_or_else(|| format!("{package} has no bench executable").into())
+}

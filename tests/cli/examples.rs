@@ -1,0 +1,84 @@
+//! The real harness: an example crate of this workspace, and new crates. Slow where nothing is built yet, because the
+//! harness is compiled; they share this workspace's target folder, so that it happens once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::sandbox::{Ran, Sandbox};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where this test's own executable was built.
+fn target() -> PathBuf {
+    Path::new(crate::sandbox::TOOL).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// The same dependencies in the same profile as the workspace's own, so that they are not built again.
+fn shared(mut command: Command) -> Command {
+    command.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
+    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    command
+}
+
+fn example(arguments: &[&str]) -> Ran {
+    let manifest = format!("{ROOT}/Cargo.toml");
+    let arguments = [arguments, &["--manifest-path", &manifest]].concat();
+    Ran::of(shared(Sandbox::empty().command(&arguments)).current_dir(ROOT))
+}
+
+/// A new crate outside of any workspace, with this workspace's lock file.
+fn new_crate(arguments: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::empty();
+    let harness = format!("{ROOT}/harness");
+    sandbox.kopt(&[&["new", "demo", "--path", "demo", "--harness", &harness], arguments].concat()).exits(0);
+    std::fs::copy(format!("{ROOT}/Cargo.lock"), sandbox.path("demo/Cargo.lock")).unwrap();
+    sandbox
+}
+
+fn check(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    Ran::of(shared(sandbox.command(&[&["check"], arguments].concat())).current_dir(sandbox.path("demo")))
+}
+
+#[test]
+fn an_example_is_right_and_says_so_to_people_and_programs() {
+    example(&["check", "-p", "softmax-cpu", "odd"]).exits(0).says("Checked softmax-cpu: ").says("correct: ");
+    let schema = Sandbox::empty().kopt(&["schema", "messages"]).exits(0).stdout;
+    let validator = jsonschema::validator_for(&serde_json::from_str::<Value>(&schema).unwrap()).unwrap();
+    let ran = example(&["check", "-p", "softmax-cpu", "odd", "--message-format", "json", "--seeds", "1"]).exits(0);
+    for message in ran.messages() {
+        assert!(validator.is_valid(&message), "{message}");
+    }
+    let trials = ran.reasons().iter().filter(|reason| *reason == "trial").count();
+    assert!(trials > 10, "{}", ran.stdout);
+}
+
+#[test]
+fn a_new_crate_is_right_at_once_and_its_wrong_kernel_is_caught() {
+    let sandbox = new_crate(&["--op", "softmax"]);
+    check(&sandbox, &["odd", "--seeds", "1"]).exits(0).says("correct: ");
+    let kernel = sandbox.read("demo/kernels/softmax.c");
+    let wrong = "#include \"softmax.h\"\nint softmax(const softmax_args *args) {\n    for (int64_t i = 0; i < args->rows * args->cols; i++) {\n        args->y[i] = 0;\n    }\n    return 0;\n}\n";
+    sandbox.write("demo/kernels/softmax.c", wrong);
+    let ran = check(&sandbox, &["normal", "--seeds", "1"]).exits(103).says("wrong values");
+    // The command that is offered fails again.
+    let repeat = ran.stderr.lines().find_map(|line| line.trim().strip_prefix("repeat: cargo kopt check ")).unwrap();
+    let repeat: Vec<String> = repeat.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect();
+    let repeat: Vec<&str> = repeat.iter().map(String::as_str).collect();
+    check(&sandbox, &repeat).exits(103).says("1 failed");
+    sandbox.write("demo/kernels/softmax.c", &kernel);
+    check(&sandbox, &repeat).exits(0);
+}
+
+#[test]
+fn a_new_crate_with_an_operator_of_its_own_is_right_at_once() {
+    check(&new_crate(&["--op", "scale", "--own"]), &["odd", "--seeds", "1"]).exits(0).says("correct: ");
+}
+
+#[test]
+#[ignore = "compiles the harness in the bench profile, which takes minutes"]
+fn an_example_is_measured() {
+    let ran = example(&["bench", "-p", "softmax-cpu", "--quick", "64x1024", "--message-format", "json"]).exits(0);
+    ran.says("64x1024  softmax").says("Ceilings");
+}
