@@ -182,8 +182,13 @@ fn compile(operator: &Operator, mistake: &Mistake) -> Utf8PathBuf {
 fn check<'a>(operator: &'a Operator, candidate: &Utf8Path, filter: &str) -> Checked<'a> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"));
     command.args(["check", "-p", operator.package, "--message-format", "json", filter]).current_dir(ROOT);
-    let output =
-        command.env_remove("KOPT_SEED").env_remove("KOPT_SEEDS").env("KOPT_CANDIDATE", candidate).output().unwrap();
+    let output = command
+        .env_remove("KOPT_SEED")
+        .env_remove("KOPT_SEEDS")
+        .env("KOPT_CANDIDATE", candidate)
+        .env("KOPT_TIMEOUT", "3")
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let messages = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let trial = |line: &[u8]| match serde_json::from_slice(line).unwrap() {

@@ -124,9 +124,9 @@ impl Draw {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         // FNV-1a of the purpose: only has to tell words apart.
-        let word = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let word = purpose
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         key[8..16].copy_from_slice(&word.to_le_bytes());
         Self { rng: ChaCha8Rng::from_seed(key) }
     }

@@ -20,11 +20,11 @@ use crate::shell::Shell;
 pub struct Args {
     #[command(flatten)]
     packages: Packages,
-    /// Only trials whose names contain one of these
+    /// Only trials whose names contain this
     #[arg(value_name = "FILTER")]
-    filters: Vec<String>,
-    /// Filters are whole names of trials
-    #[arg(long, requires = "filters")]
+    filter: Option<String>,
+    /// The filter is the whole name of a trial
+    #[arg(long, requires = "filter")]
     exact: bool,
     /// Use this seed, as a failure prints it, instead of secret ones
     #[arg(long, value_name = "HEX", value_parser = seed)]
@@ -41,7 +41,7 @@ impl Args {
     pub fn run(self, context: &Context, shell: &mut Shell, manifest_path: Option<Utf8PathBuf>) -> Result<Exit> {
         let request = ops::check::Request {
             target: self.packages.target(manifest_path),
-            filters: self.filters,
+            filter: self.filter,
             exact: self.exact,
             seed: self.seed,
             seeds: self.seeds,

@@ -103,15 +103,20 @@ impl Queue {
         let cache = Cache::new(scratch.join("objects"));
         let mut current = scratch.join("accepted-0");
         copy_crate(&self.folder, &current)?;
-        let mut patches: Vec<Utf8PathBuf> =
-            self.folder.join("patches").read_dir_utf8()?.map(|entry| Ok(entry?.into_path())).collect::<Result<_, std::io::Error>>()?;
+        let mut patches: Vec<Utf8PathBuf> = self
+            .folder
+            .join("patches")
+            .read_dir_utf8()?
+            .map(|entry| Ok(entry?.into_path()))
+            .collect::<Result<_, std::io::Error>>()?;
         patches.retain(|path| path.extension() == Some("patch"));
         patches.sort();
         let mut truths = Vec::new();
         let mut device = String::new();
         for (number, patch) in patches.iter().enumerate() {
             let name = patch.file_name().unwrap_or_default().to_owned();
-            let truth = PatchHeader::parse(&std::fs::read_to_string(patch)?)?.truth.ok_or(format!("{name}: no Truth"))?;
+            let truth =
+                PatchHeader::parse(&std::fs::read_to_string(patch)?)?.truth.ok_or(format!("{name}: no Truth"))?;
             let next = scratch.join(format!("patched-{number}"));
             copy_crate(&current, &next)?;
             apply(patch, &next)?;
@@ -131,7 +136,12 @@ impl Queue {
             if let Some(gain) = row.aggregate {
                 eprintln!(
                     "{} {}: {:+.1} % [{:+.1}, {:+.1}] over {} launches ({truth:?})",
-                    self.package, row.patch, 100.0 * gain.gain, 100.0 * gain.low, 100.0 * gain.high, row.launches
+                    self.package,
+                    row.patch,
+                    100.0 * gain.gain,
+                    100.0 * gain.low,
+                    100.0 * gain.high,
+                    row.launches
                 );
             }
             truths.push(row);
@@ -189,7 +199,8 @@ impl Queue {
         let (order, out) = (folder.path().join("order.json"), folder.path().join("out.jsonl"));
         let text = serde_json::json!({ "a": a, "b": b, "launches": launches, "blocks": BLOCKS, "batch_s": batch_s });
         std::fs::write(&order, text.to_string())?;
-        let status = Command::new(&self.bench).arg("--bench").env("KOPT_DUEL", &order).env("KOPT_OUT", &out).status()?;
+        let status =
+            Command::new(&self.bench).arg("--bench").env("KOPT_DUEL", &order).env("KOPT_OUT", &out).status()?;
         if !status.success() {
             return Err(format!("{}: {status}", self.bench).into());
         }
@@ -211,7 +222,12 @@ impl Queue {
         into.aggregate = Some(Gain { gain: all.estimate, low: all.low, high: all.high });
         for (index, shape) in self.manifest.shapes.iter().enumerate() {
             let one = interval(&rows.iter().map(|row| row.log_ratios[index]).collect::<Vec<_>>());
-            into.shapes.push(ShapeTruth { shape: shape.name.clone(), gain: one.estimate, low: one.low, high: one.high });
+            into.shapes.push(ShapeTruth {
+                shape: shape.name.clone(),
+                gain: one.estimate,
+                low: one.low,
+                high: one.high,
+            });
         }
     }
 }
@@ -258,7 +274,11 @@ fn copy_crate(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
 
 fn apply(patch: &Utf8Path, folder: &Utf8Path) -> Result<(), Failure> {
     let output = Command::new("git").args(["apply", "-p1"]).arg(patch).current_dir(folder).output()?;
-    if output.status.success() { Ok(()) } else { Err(format!("{patch}: {}", String::from_utf8_lossy(&output.stderr)).into()) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{patch}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    }
 }
 
 fn bench_executable(root: &Utf8Path, package: &str) -> Result<Utf8PathBuf, Failure> {
@@ -268,8 +288,11 @@ fn bench_executable(root: &Utf8Path, package: &str) -> Result<Utf8PathBuf, Failu
         .stderr(Stdio::inherit())
         .output()?;
     let lines = String::from_utf8(output.stdout)?;
-    let executable = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(|message| {
-        (message["target"]["name"] == "latency").then(|| message["executable"].as_str().map(Utf8PathBuf::from)).flatten()
-    });
+    let executable =
+        lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(|message| {
+            (message["target"]["name"] == "latency")
+                .then(|| message["executable"].as_str().map(Utf8PathBuf::from))
+                .flatten()
+        });
     executable.ok_or_else(|| format!("{package} has no bench executable").into())
 }

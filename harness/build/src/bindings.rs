@@ -84,7 +84,8 @@ pub fn load(folder: &Utf8Path, manifest: &Manifest, write: bool) -> Result<Bindi
         },
         Err(Unavailable::Header(reason)) => return Err(BuildError::Header { header: manifest.header.clone(), reason }),
     };
-    let entries = read_entries(&text).map_err(|reason| BuildError::Header { header: manifest.header.clone(), reason })?;
+    let entries =
+        read_entries(&text).map_err(|reason| BuildError::Header { header: manifest.header.clone(), reason })?;
     if !entries.iter().any(|entry| entry.symbol == manifest.op) {
         let reason = format!("declares no struct `{}_args`", manifest.op);
         return Err(BuildError::Header { header: manifest.header.clone(), reason });
@@ -144,7 +145,10 @@ fn generate(header: &Utf8Path, manifest: &Manifest, header_digest: &str) -> Resu
     let text = builder.generate().map_err(|error| Unavailable::Header(error.to_string()))?.to_string();
     // The first line names bindgen's version, which would differ from machine to machine.
     let body = text.lines().skip_while(|line| line.starts_with("/*") || line.is_empty()).collect::<Vec<_>>().join("\n");
-    Ok(format!("// Made by `cargo kopt bindings` from {}. Do not edit.\n{DIGEST_LINE}{header_digest}\n{body}\n", manifest.header))
+    Ok(format!(
+        "// Made by `cargo kopt bindings` from {}. Do not edit.\n{DIGEST_LINE}{header_digest}\n{body}\n",
+        manifest.header
+    ))
 }
 
 fn read_entries(text: &str) -> Result<Vec<EntryStruct>, String> {
@@ -186,7 +190,8 @@ fn field_type(ty: &syn::Type) -> Option<FieldType> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "#[repr(C)]\npub struct softmax_args { pub x: *const f32, pub y: *mut f32, pub rows: i64, pub eps: f32 }\n";
+    const TEXT: &str =
+        "#[repr(C)]\npub struct softmax_args { pub x: *const f32, pub y: *mut f32, pub rows: i64, pub eps: f32 }\n";
 
     #[test]
     fn fields_keep_their_order_and_kind() {

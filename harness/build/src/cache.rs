@@ -109,7 +109,9 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
         Err(reason) => parts.push(reason.as_str().into()),
     }
     // The prefix map names the crate's folder and is there to make the object independent of it.
-    parts.extend(recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()));
+    parts.extend(
+        recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()),
+    );
     let mut files: Vec<Utf8PathBuf> = Vec::new();
     let roots = order.manifest.include_roots.iter().map(|root| order.folder.join(root));
     for root in std::iter::once(order.folder.join("kernels")).chain(roots) {

@@ -216,7 +216,8 @@ fn check_includes(
         let path = folder.join(included);
         let path = path.canonicalize_utf8().unwrap_or(path);
         // The compiler's own installation is not the candidate's to change.
-        let system = path.starts_with("/usr") || path.components().any(|part| matches!(part.as_str(), "cu13" | "cuda" | "targets"));
+        let system = path.starts_with("/usr")
+            || path.components().any(|part| matches!(part.as_str(), "cu13" | "cuda" | "targets"));
         if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) && !system {
             return Err(BuildError::Include { source_file: source.to_owned(), included: included.to_owned() });
         }

@@ -23,7 +23,9 @@ pub enum BuildError {
         output: String,
     },
     /// A source includes a file outside the crate and its declared include roots.
-    #[error("{source_file} includes `{included}`, outside the crate and its include roots\nhint: declare the folder in `include_roots`")]
+    #[error(
+        "{source_file} includes `{included}`, outside the crate and its include roots\nhint: declare the folder in `include_roots`"
+    )]
     Include {
         /// The source, relative to the crate.
         source_file: String,
@@ -31,7 +33,9 @@ pub enum BuildError {
         included: String,
     },
     /// The checked-in bindings do not fit the header and libclang is missing.
-    #[error("{file}: {reason}\nhint: where libclang is installed, run `cargo kopt bindings` or `KOPT_BINDINGS=write cargo build`; Debian's package is libclang-dev")]
+    #[error(
+        "{file}: {reason}\nhint: where libclang is installed, run `cargo kopt bindings` or `KOPT_BINDINGS=write cargo build`; Debian's package is libclang-dev"
+    )]
     Bindings {
         /// The checked-in file.
         file: Utf8PathBuf,

@@ -15,7 +15,8 @@ pub fn load(
     shown_from: &Utf8Path,
 ) -> Result<Result<Manifest, NotAKernel>, Vec<Diagnostic>> {
     let read = |path: &Utf8Path| {
-        std::fs::read_to_string(path).map_err(|error| vec![Diagnostic::file(shown(path, shown_from), error.to_string())])
+        std::fs::read_to_string(path)
+            .map_err(|error| vec![Diagnostic::file(shown(path, shown_from), error.to_string())])
     };
     let path = folder.join("Cargo.toml");
     let text = read(&path)?;
@@ -36,12 +37,15 @@ pub fn load(
 /// The workspace that the crate in `folder` belongs to: the nearest ancestor whose `Cargo.toml` has `[workspace]`.
 #[must_use]
 pub fn workspace_root(folder: &Utf8Path) -> Option<Utf8PathBuf> {
-    folder.ancestors().find(|ancestor| {
-        std::fs::read_to_string(ancestor.join("Cargo.toml"))
-            .ok()
-            .and_then(|text| text.parse::<toml::Table>().ok())
-            .is_some_and(|table| table.contains_key("workspace"))
-    }).map(Utf8Path::to_owned)
+    folder
+        .ancestors()
+        .find(|ancestor| {
+            std::fs::read_to_string(ancestor.join("Cargo.toml"))
+                .ok()
+                .and_then(|text| text.parse::<toml::Table>().ok())
+                .is_some_and(|table| table.contains_key("workspace"))
+        })
+        .map(Utf8Path::to_owned)
 }
 
 fn shown<'a>(path: &'a Utf8Path, from: &Utf8Path) -> &'a str {

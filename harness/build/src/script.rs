@@ -85,7 +85,9 @@ fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Re
         scope.insert("dtype".to_owned(), Value::Text(manifest.dtype.name().to_owned()));
         for (entry, _) in &context.entries {
             let wrong = |reason| BuildError::Header { header: format!("{file}, shape {}", shape.name), reason };
-            if plan.resolve(entry, &scope).map_err(wrong)?.is_empty() && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0)) {
+            if plan.resolve(entry, &scope).map_err(wrong)?.is_empty()
+                && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0))
+            {
                 return Err(wrong(format!("no launch of entry `{entry}` applies")));
             }
             plan.workspace(&scope).map_err(wrong)?;
@@ -127,11 +129,19 @@ fn generated(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings, built:
         let _ = writeln!(text, "pub static DEVICE_OBJECT: Option<&[u8]> = {object};\n");
     }
     text.push_str("/// What the build script found and made.\npub static PACKAGE: ::kopt_harness::Package = ::kopt_harness::Package {\n");
-    let _ = writeln!(text, "    name: {name:?},\n    manifest: {json:?},\n    candidate: {:?},\n    digest: {:?},", built.file, built.candidate.digest);
+    let _ = writeln!(
+        text,
+        "    name: {name:?},\n    manifest: {json:?},\n    candidate: {:?},\n    digest: {:?},",
+        built.file, built.candidate.digest
+    );
     text.push_str("    entries: &[\n");
     for entry in &bindings.entries {
         let args = &entry.type_name;
-        let _ = writeln!(text, "        ::kopt_harness::EntryLayout {{ symbol: {:?}, size: size_of::<{args}>(), fields: &[", entry.symbol);
+        let _ = writeln!(
+            text,
+            "        ::kopt_harness::EntryLayout {{ symbol: {:?}, size: size_of::<{args}>(), fields: &[",
+            entry.symbol
+        );
         for field in &entry.fields {
             let kind = match field.kind {
                 FieldType::Pointer { writable } => format!("Pointer {{ writable: {writable} }}"),

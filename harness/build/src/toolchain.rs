@@ -37,9 +37,14 @@ pub fn host(cpp: bool) -> Result<Compiler, BuildError> {
 /// # Errors
 /// Where it was looked for.
 pub fn nvcc() -> Result<Compiler, String> {
-    let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(|name| environment::path(name)).map(|home| home.join("bin"));
+    let homes =
+        ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(|name| environment::path(name)).map(|home| home.join("bin"));
     let usual = Utf8PathBuf::from("/usr/local/cuda/bin");
-    let path = homes.chain(environment::search_path()).chain([usual]).map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_file());
+    let path = homes
+        .chain(environment::search_path())
+        .chain([usual])
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| nvcc.is_file());
     let Some(path) = path else {
         return Err("nvcc was not found (looked in CUDA_HOME, CUDA_PATH, PATH and /usr/local/cuda); \
                     pip install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' \

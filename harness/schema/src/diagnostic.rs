@@ -179,9 +179,9 @@ pub fn path_at(text: &str, at: usize) -> Vec<Step> {
     // A table written under a header spans only the header, so its keys are searched too.
     fn holds(value: &DeValue<'_>, at: usize) -> bool {
         match value {
-            DeValue::Table(table) => table
-                .iter()
-                .any(|(key, inner)| key.span().contains(&at) || inner.span().contains(&at) || holds(inner.get_ref(), at)),
+            DeValue::Table(table) => table.iter().any(|(key, inner)| {
+                key.span().contains(&at) || inner.span().contains(&at) || holds(inner.get_ref(), at)
+            }),
             DeValue::Array(array) => array.iter().any(|inner| inner.span().contains(&at) || holds(inner.get_ref(), at)),
             _ => false,
         }

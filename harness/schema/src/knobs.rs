@@ -9,7 +9,8 @@ pub fn defined(header: &str) -> BTreeMap<String, i64> {
     header
         .lines()
         .filter_map(|line| {
-            let mut words = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?.split_whitespace();
+            let mut words =
+                line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?.split_whitespace();
             let (name, value) = (words.next()?, words.next()?);
             Some((name.to_owned(), value.trim_matches(['(', ')']).parse().ok()?))
         })

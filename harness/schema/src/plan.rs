@@ -187,7 +187,8 @@ pub fn parse(file: &str, text: &str, context: &PlanContext) -> Result<Plan, Vec<
     let table: PlanTable = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         let path = path_at(text, span.start);
-        let mut wrong = Diagnostic::at(file, text, span, error.message().split(", expected one").next().unwrap_or_default());
+        let mut wrong =
+            Diagnostic::at(file, text, span, error.message().split(", expected one").next().unwrap_or_default());
         wrong.key = (!path.is_empty()).then(|| dotted(&path));
         let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
         if let (true, [found, valid @ ..]) = (error.message().starts_with("unknown field"), quoted.as_slice()) {
@@ -257,7 +258,8 @@ impl Reader<'_> {
                 for (position, field) in fields.iter().enumerate() {
                     let known: Vec<&str> = known_fields.iter().chain(workspace).map(String::as_str).collect();
                     if !known.contains(&field.as_str()) {
-                        let hint = nearest(field, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                        let hint =
+                            nearest(field, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                         let mut path = at("args");
                         path.push(position.into());
                         self.wrong(&path, format!("no field or workspace buffer `{field}`{hint}"));
@@ -269,7 +271,13 @@ impl Reader<'_> {
         self.assemble(table, entry, fields, index)
     }
 
-    fn assemble(&mut self, table: &LaunchTable, entry: String, fields: Option<Vec<String>>, index: usize) -> PlannedLaunch {
+    fn assemble(
+        &mut self,
+        table: &LaunchTable,
+        entry: String,
+        fields: Option<Vec<String>>,
+        index: usize,
+    ) -> PlannedLaunch {
         let at = |key: &str| vec![Step::from("launch"), index.into(), key.into()];
         PlannedLaunch {
             entry,
@@ -371,7 +379,8 @@ impl Plan {
                 false => Some(sizes(&planned.cluster, scope, 1).map_err(|error| say("`cluster`", &error))?),
             };
             let shared = planned.shared.integer(scope).map_err(|error| say("`shared`", &error))?;
-            let shared = u32::try_from(shared).map_err(|_| say("`shared`", &format!("{shared} bytes is out of range")))?;
+            let shared =
+                u32::try_from(shared).map_err(|_| say("`shared`", &format!("{shared} bytes is out of range")))?;
             if grid.contains(&0) {
                 continue;
             }

@@ -53,11 +53,9 @@ impl PatchHeader {
                 continue;
             }
             let (key, value) = line.split_once(':').ok_or_else(|| format!("`{line}` is not `Key: value`"))?;
-            let index = KEYS.iter().position(|known| *known == key).ok_or_else(|| {
-                match crate::nearest(key, KEYS) {
-                    Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
-                    None => format!("unknown key `{key}`; known: {}", KEYS.join(", ")),
-                }
+            let index = KEYS.iter().position(|known| *known == key).ok_or_else(|| match crate::nearest(key, KEYS) {
+                Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+                None => format!("unknown key `{key}`; known: {}", KEYS.join(", ")),
             })?;
             values[index] = Some(value.trim().to_owned());
             current = Some(index);

@@ -71,7 +71,9 @@ impl Kernel for GroupedMatmul {
     /// inputs are drawn.
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         let buffers = self.buffers(entry, case);
-        let bytes = |written| buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum();
+        let bytes = |written| {
+            buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum()
+        };
         let [rows, _, k, n] = sizes(case);
         Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: 2.0 * rows as f64 * k as f64 * n as f64 }
     }
@@ -234,7 +236,8 @@ mod tests {
         for group in 0..groups {
             for row in offsets[group] as usize..offsets[group + 1] as usize {
                 for col in 0..n {
-                    y[row * n + col] = (0..k).fold(0.0, |sum, at| sum + x[row * k + at] * w[(group * k + at) * n + col]);
+                    y[row * n + col] =
+                        (0..k).fold(0.0, |sum, at| sum + x[row * k + at] * w[(group * k + at) * n + col]);
                 }
             }
         }
@@ -273,7 +276,8 @@ mod tests {
             let [rows, _, k, n] = sizes(&case);
             assert!(rows * k * n < 300_000);
             for distribution in GroupedMatmul.distributions() {
-                let inputs = GroupedMatmul.inputs("grouped_matmul", &case, distribution, &mut Draw::new(seed as u64, "honest"));
+                let inputs =
+                    GroupedMatmul.inputs("grouped_matmul", &case, distribution, &mut Draw::new(seed as u64, "honest"));
                 assert!(inputs.floats("w").iter().all(|value| value.is_finite()));
                 let y = GroupedMatmul.expect("grouped_matmul", &case, &inputs, distribution.rounding()).remove(0);
                 let got = plain(&case, &inputs);
@@ -336,7 +340,8 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_inputs() {
         let case = case([97, 5, 3, 2], "ragged");
-        let inputs = |seed| GroupedMatmul.inputs("grouped_matmul", &case, Distribution::Normal, &mut Draw::new(seed, "same"));
+        let inputs =
+            |seed| GroupedMatmul.inputs("grouped_matmul", &case, Distribution::Normal, &mut Draw::new(seed, "same"));
         assert_eq!(inputs(1), inputs(1));
         assert_ne!(inputs(1).ints("offsets"), inputs(2).ints("offsets"));
     }

@@ -79,10 +79,16 @@ impl Kernel for Matmul {
 
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         let buffers = self.buffers(entry, case);
-        let bytes = |written| buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum();
+        let bytes = |written| {
+            buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum()
+        };
         let (m, n, k) = sizes(case);
         let products = if entry == BACKWARD { 2.0 } else { 1.0 };
-        Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: products * 2.0 * m as f64 * n as f64 * k as f64 }
+        Cost {
+            bytes_read: bytes(false),
+            bytes_written: bytes(true),
+            flops: products * 2.0 * m as f64 * n as f64 * k as f64,
+        }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {
@@ -189,7 +195,11 @@ impl Product {
         let underflow = terms as f64 * DType::F32.smallest();
         let bound = |(value, magnitude): (&f64, &f64)| {
             // Infinity and NaN are met exactly or not at all.
-            if value.is_finite() { rounded(*value, U * rounding.growth(terms) * magnitude + underflow, dtype) } else { 0.0 }
+            if value.is_finite() {
+                rounded(*value, U * rounding.growth(terms) * magnitude + underflow, dtype)
+            } else {
+                0.0
+            }
         };
         let bounds = self.values.iter().zip(&self.magnitudes).map(bound).collect();
         Expected { name, values: self.values, bounds }
@@ -289,14 +299,22 @@ mod tests {
         let inputs = Matmul.inputs(BACKWARD, &case, Distribution::Normal, &mut Draw::new(7, "gradient"));
         let wide = |name| inputs.floats(name).iter().copied().map(f64::from).collect::<Vec<_>>();
         let loss = |a: &[f64], b: &[f64]| {
-            let term = |i: usize, j: usize, l: usize| f64::from(inputs.floats("dc")[i * 4 + j]) * a[i * 5 + l] * b[l * 4 + j];
-            (0..3).flat_map(|i| (0..4).flat_map(move |j| (0..5).map(move |l| (i, j, l)))).map(|(i, j, l)| term(i, j, l)).sum::<f64>()
+            let term =
+                |i: usize, j: usize, l: usize| f64::from(inputs.floats("dc")[i * 4 + j]) * a[i * 5 + l] * b[l * 4 + j];
+            (0..3)
+                .flat_map(|i| (0..4).flat_map(move |j| (0..5).map(move |l| (i, j, l))))
+                .map(|(i, j, l)| term(i, j, l))
+                .sum::<f64>()
         };
         let backward = Matmul.expect(BACKWARD, &case, &inputs, Rounding::Random);
         let step = 1e-3;
         let numeric = |name: &str, at: usize, step: f64| {
             let (mut a, mut b) = (wide("a"), wide("b"));
-            if name == "a" { a[at] += step } else { b[at] += step }
+            if name == "a" {
+                a[at] += step
+            } else {
+                b[at] += step
+            }
             loss(&a, &b)
         };
         for (name, gradient) in [("a", &backward[0]), ("b", &backward[1])] {
@@ -317,7 +335,8 @@ mod tests {
                 let inputs = Matmul.inputs(BACKWARD, &case, distribution, &mut Draw::new(seed as u64, "honest"));
                 let (a, b, dc) = (inputs.floats("a"), inputs.floats("b"), inputs.floats("dc"));
                 let got = [plain(dc, &transposed(b, n), [m, n, k]), plain(&transposed(a, k), dc, [k, m, n])];
-                for (expected, got) in Matmul.expect(BACKWARD, &case, &inputs, distribution.rounding()).iter().zip(&got) {
+                for (expected, got) in Matmul.expect(BACKWARD, &case, &inputs, distribution.rounding()).iter().zip(&got)
+                {
                     assert!(within(expected, got), "{} {} {distribution:?}", expected.name, case.shape.name);
                 }
 
@@ -335,7 +354,9 @@ mod tests {
         for distribution in [Distribution::Uniform, Distribution::Normal, Distribution::Large, Distribution::Tiny] {
             let inputs = Matmul.inputs("matmul", &case, distribution, &mut Draw::new(1, "precision"));
             // tf32 keeps ten bits of the fraction.
-            let tf32 = |name| inputs.floats(name).iter().map(|value| f32::from_bits(value.to_bits() & !0x1fff)).collect::<Vec<_>>();
+            let tf32 = |name| {
+                inputs.floats(name).iter().map(|value| f32::from_bits(value.to_bits() & !0x1fff)).collect::<Vec<_>>()
+            };
             let expected = Matmul.expect("matmul", &case, &inputs, distribution.rounding()).remove(0);
             assert!(!within(&expected, &plain(&tf32("a"), &tf32("b"), [33, 65, 31])), "{distribution:?}");
         }

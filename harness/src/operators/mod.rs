@@ -29,7 +29,10 @@ pub fn standard(name: impl AsRef<str>) -> Box<dyn Kernel> {
         "softmax" => Box::new(Softmax),
         other => {
             let known: Vec<&str> = operator::STANDARD.iter().map(|operator| operator.name).collect();
-            panic!("`{other}` is no standard operator ({}); pass your own: kopt_harness::kernel!(MyOp)", known.join(", "))
+            panic!(
+                "`{other}` is no standard operator ({}); pass your own: kopt_harness::kernel!(MyOp)",
+                known.join(", ")
+            )
         }
     }
 }
@@ -41,7 +44,9 @@ fn parameters(name: &str) -> Vec<Parameter> {
 
 /// Entries of a standard operator, from the same list.
 fn entries(name: &str) -> Vec<String> {
-    operator::standard(name).map(|operator| operator.entries.iter().map(|entry| (*entry).to_owned()).collect()).unwrap_or_default()
+    operator::standard(name)
+        .map(|operator| operator.entries.iter().map(|entry| (*entry).to_owned()).collect())
+        .unwrap_or_default()
 }
 
 /// A shape of sizes.

@@ -77,9 +77,13 @@ impl Kernel for RmsNorm {
         for buffer in self.buffers(entry, case).iter().filter(|buffer| !buffer.written) {
             let values = match buffer.name {
                 // A weight is near 1 whatever comes in.
-                "weight" => Values::Float((0..buffer.len).map(|_| round_to(1.0 + 0.5 * draw.unit(), buffer.dtype)).collect()),
+                "weight" => {
+                    Values::Float((0..buffer.len).map(|_| round_to(1.0 + 0.5 * draw.unit(), buffer.dtype)).collect())
+                }
                 // What forward would have saved; x is drawn before it.
-                "inv_rms" => Values::Float(rows(tensors.floats("x"), case).map(|row| inverse_rms(row) as f32).collect()),
+                "inv_rms" => {
+                    Values::Float(rows(tensors.floats("x"), case).map(|row| inverse_rms(row) as f32).collect())
+                }
                 name => draw.scaled(buffer, distribution, scales(entry, name, buffer.dtype)),
             };
             tensors.insert(buffer.name, values);
@@ -93,7 +97,9 @@ impl Kernel for RmsNorm {
 
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         let buffers = self.buffers(entry, case);
-        let bytes = |written| buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum();
+        let bytes = |written| {
+            buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum()
+        };
         // Forward: square, sum, two products. Backward: three for the sum over weight dy x, four for dx (weight dy again,
         // as the row is passed over twice) and three for dweight.
         let per_element = if entry == BACKWARD { 10.0 } else { 4.0 };
@@ -102,9 +108,28 @@ impl Kernel for RmsNorm {
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {
-        [(1, 1), (1, 2), (3, 7), (2, 15), (5, 17), (1, 31), (7, 33), (2, 63), (3, 65), (2, 127), (3, 129), (1, 257), (2, 1023), (2, 1025), (1, 4099), (131, 13), (257, 1), (0, 5)]
-            .map(|(rows, cols)| shape(&[("rows", rows), ("cols", cols)]))
-            .to_vec()
+        [
+            (1, 1),
+            (1, 2),
+            (3, 7),
+            (2, 15),
+            (5, 17),
+            (1, 31),
+            (7, 33),
+            (2, 63),
+            (3, 65),
+            (2, 127),
+            (3, 129),
+            (1, 257),
+            (2, 1023),
+            (2, 1025),
+            (1, 4099),
+            (131, 13),
+            (257, 1),
+            (0, 5),
+        ]
+        .map(|(rows, cols)| shape(&[("rows", rows), ("cols", cols)]))
+        .to_vec()
     }
 
     fn random_shape(&self, draw: &mut Draw) -> Shape {
@@ -159,7 +184,8 @@ fn forward(case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
 
 fn backward(case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
     let cols = case.size("cols");
-    let (x, weight, inv_rms, dy) = (inputs.floats("x"), inputs.floats("weight"), inputs.floats("inv_rms"), inputs.floats("dy"));
+    let (x, weight, inv_rms, dy) =
+        (inputs.floats("x"), inputs.floats("weight"), inputs.floats("inv_rms"), inputs.floats("dy"));
     let mut dx = Expectation::new("dx", case.dtype);
     let mut sums = vec![Sum::default(); cols];
     let smallest = DType::F32.smallest();
@@ -274,7 +300,8 @@ mod tests {
         let cols = case.size("cols");
         let weight = inputs.floats("weight");
         let (mut dx, mut dweight) = (Vec::new(), vec![0.0f32; cols]);
-        let inputs_of_rows = rows(inputs.floats("x"), case).zip(rows(inputs.floats("dy"), case)).zip(inputs.floats("inv_rms"));
+        let inputs_of_rows =
+            rows(inputs.floats("x"), case).zip(rows(inputs.floats("dy"), case)).zip(inputs.floats("inv_rms"));
         for ((x, dy), r) in inputs_of_rows {
             let dot = (0..cols).fold(0.0f32, |sum, at| match order {
                 0 => sum + weight[at] * dy[at] * x[at],
@@ -353,7 +380,11 @@ mod tests {
         let step = 1e-5;
         let moved = |name: &str, at: usize, step: f64| {
             let (mut x, mut weight) = (wide("x"), wide("weight"));
-            if name == "x" { x[at] += step } else { weight[at] += step }
+            if name == "x" {
+                x[at] += step
+            } else {
+                weight[at] += step
+            }
             loss(&x, &weight)
         };
         let backward = RmsNorm.expect(BACKWARD, &case, &inputs, Rounding::Random);
@@ -371,12 +402,18 @@ mod tests {
         for (seed, shape) in RmsNorm.odd_shapes().into_iter().enumerate() {
             let case = Case { shape, dtype: DType::F32 };
             for distribution in RmsNorm.distributions() {
-                for (entry, plain) in [("rmsnorm", plain_forward as fn(&Case, &Tensors, usize) -> _), (BACKWARD, plain_backward)] {
+                for (entry, plain) in
+                    [("rmsnorm", plain_forward as fn(&Case, &Tensors, usize) -> _), (BACKWARD, plain_backward)]
+                {
                     let inputs = RmsNorm.inputs(entry, &case, distribution, &mut Draw::new(seed as u64, "honest"));
                     let expected = RmsNorm.expect(entry, &case, &inputs, distribution.rounding());
                     for order in 0..3 {
                         for (expected, got) in expected.iter().zip(plain(&case, &inputs, order)) {
-                            assert_within(expected, &got, &format!("{} {distribution:?} order {order}", case.shape.name));
+                            assert_within(
+                                expected,
+                                &got,
+                                &format!("{} {distribution:?} order {order}", case.shape.name),
+                            );
                         }
                     }
                 }
@@ -420,8 +457,13 @@ mod tests {
                     for entry in ["rmsnorm", BACKWARD] {
                         let inputs = RmsNorm.inputs(entry, &case, distribution, &mut Draw::new(5, "range"));
                         for expected in RmsNorm.expect(entry, &case, &inputs, Rounding::Random) {
-                            let largest = expected.values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
-                            assert!(largest < dtype.largest(), "{} {dtype:?} {distribution:?} {largest}", expected.name);
+                            let largest =
+                                expected.values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+                            assert!(
+                                largest < dtype.largest(),
+                                "{} {dtype:?} {distribution:?} {largest}",
+                                expected.name
+                            );
                         }
                     }
                 }

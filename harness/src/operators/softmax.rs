@@ -45,7 +45,8 @@ impl Kernel for Softmax {
         let (mut values, mut bounds) = (Vec::with_capacity(x.len()), Vec::with_capacity(x.len()));
         for row in x.chunks_exact(cols.max(1)) {
             // f64::max drops a NaN, which must spread instead.
-            let largest = row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
+            let largest =
+                row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
             let largest = if row.iter().any(|value| value.is_nan()) { f64::NAN } else { largest };
             let exponentials: Vec<f64> = row.iter().map(|value| (f64::from(*value) - largest).exp()).collect();
             let sum: f64 = exponentials.iter().sum();
@@ -74,9 +75,27 @@ impl Kernel for Softmax {
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {
-        [(1, 1), (1, 2), (3, 7), (2, 15), (5, 17), (1, 31), (7, 33), (2, 63), (3, 65), (2, 127), (3, 129), (1, 257), (2, 1023), (2, 1025), (1, 4099), (131, 13), (0, 5)]
-            .map(|(rows, cols)| shape(&[("rows", rows), ("cols", cols)]))
-            .to_vec()
+        [
+            (1, 1),
+            (1, 2),
+            (3, 7),
+            (2, 15),
+            (5, 17),
+            (1, 31),
+            (7, 33),
+            (2, 63),
+            (3, 65),
+            (2, 127),
+            (3, 129),
+            (1, 257),
+            (2, 1023),
+            (2, 1025),
+            (1, 4099),
+            (131, 13),
+            (0, 5),
+        ]
+        .map(|(rows, cols)| shape(&[("rows", rows), ("cols", cols)]))
+        .to_vec()
     }
 
     fn random_shape(&self, draw: &mut Draw) -> Shape {

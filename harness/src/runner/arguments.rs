@@ -32,7 +32,11 @@ pub(crate) fn entry_call(
                 let known = own.iter().find(|buffer| buffer.name == name);
                 let known = known.ok_or_else(|| unknown(kernel, layout, name, own.iter().map(|buffer| buffer.name)))?;
                 if known.written != writable {
-                    let wanted = if known.written { "written: its pointer must not be const" } else { "read: its pointer must be const" };
+                    let wanted = if known.written {
+                        "written: its pointer must not be const"
+                    } else {
+                        "read: its pointer must be const"
+                    };
                     return Err(format!("field `{name}` of `{}_args`: the buffer is {wanted}", layout.symbol));
                 }
                 (8, own.iter().position(|buffer| buffer.name == name).map(|index| first_buffer + index))
@@ -49,7 +53,8 @@ pub(crate) fn entry_call(
             }
             FieldKind::Float32 => {
                 let given = scalars.iter().find(|(key, _)| *key == name);
-                let (_, value) = given.ok_or_else(|| unknown(kernel, layout, name, scalars.iter().map(|(key, _)| *key)))?;
+                let (_, value) =
+                    given.ok_or_else(|| unknown(kernel, layout, name, scalars.iter().map(|(key, _)| *key)))?;
                 put(&value.to_le_bytes());
                 (4, None)
             }
@@ -58,7 +63,12 @@ pub(crate) fn entry_call(
     }
     for buffer in &own {
         if !layout.fields.iter().any(|field| field.name == buffer.name) {
-            return Err(format!("`{}_args` has no field for buffer `{}` of operator {}", layout.symbol, buffer.name, kernel.op()));
+            return Err(format!(
+                "`{}_args` has no field for buffer `{}` of operator {}",
+                layout.symbol,
+                buffer.name,
+                kernel.op()
+            ));
         }
     }
     let (mut launches, mut workspace) = (Vec::new(), Vec::new());

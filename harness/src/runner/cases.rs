@@ -57,7 +57,11 @@ pub(crate) fn entries(package: &Package, kernel: &dyn Kernel) -> Result<Vec<&'st
     for layout in package.entries {
         if !known.iter().any(|entry| entry == layout.symbol) {
             let text = known.join(", ");
-            return Err(format!("the header declares `{}_args`, but operator {} has entries {text}", layout.symbol, kernel.op()));
+            return Err(format!(
+                "the header declares `{}_args`, but operator {} has entries {text}",
+                layout.symbol,
+                kernel.op()
+            ));
         }
     }
     Ok(known.iter().filter_map(|entry| package.entries.iter().find(|layout| layout.symbol == entry)).collect())

@@ -94,7 +94,7 @@ impl Comparison<'_> {
         let share = 100.0 * count as f64 / self.buffer.len as f64;
         let mut text = format!("`{name}`: {count} of {} elements are wrong ({share:.2} %)", self.buffer.len);
         if unwritten > 0 {
-            text += &format!(", {unwritten} of them never written");
+            text += &format!(", {unwritten} of them never written or only added to");
         }
         text += &format!("\n  first {}\n  worst {}", self.describe(first), self.describe(worst));
         text + "\n" + &self.map()

@@ -54,8 +54,14 @@ pub(crate) struct Contestant {
 
 impl Contestant {
     /// Starts a worker that can map these arenas, and loads the candidate.
-    pub(crate) fn start(candidate: &Loaded, backend: Backend, symbols: &[String], arenas: &[&Arena]) -> Result<Self, Loss> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
+    pub(crate) fn start(
+        candidate: &Loaded,
+        backend: Backend,
+        symbols: &[String],
+        arenas: &[&Arena],
+    ) -> Result<Self, Loss> {
+        let failed =
+            |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
         let mut mappings = vec![FdMapping { parent_fd: answer.into(), child_fd: REPLY_FD }];
         for (index, arena) in (0i32..).zip(arenas) {
@@ -67,13 +73,19 @@ impl Contestant {
         }
         let program = std::env::current_exe().map_err(|error| failed("this program's path", &error))?;
         let mut command = Command::new(&program);
-        command.arg(worker::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .arg(worker::ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         command.fd_mappings(mappings).map_err(|error| failed("descriptors", &error))?;
         let mut child = command.spawn().map_err(|error| failed("worker", &error))?;
         // The command holds the descriptors of the child's ends: with them open, its death would not close the pipe.
         drop(command);
         let requests = child.stdin.take();
-        let mut contestant = Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() };
+        let mut contestant =
+            Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() };
         let symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
         let object = candidate.object.to_string();
         match contestant.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols }, START)? {
@@ -98,7 +110,9 @@ impl Contestant {
     pub(crate) fn call(&mut self, arena: usize, entry: usize, window: usize, limit: Duration) -> Result<(), Loss> {
         match self.ask(&Request::Call { arena, entry, window }, limit)? {
             Reply::Called { status: 0 } => Ok(()),
-            Reply::Called { status } => Err(Loss::new(FailureKind::ReturnedError, format!("the entry returned {status}, not 0"))),
+            Reply::Called { status } => {
+                Err(Loss::new(FailureKind::ReturnedError, format!("the entry returned {status}, not 0")))
+            }
             other => Err(out_of_turn(&other)),
         }
     }
@@ -155,7 +169,8 @@ impl Contestant {
             let mut descriptors = [PollFd::from_borrowed_fd(self.replies.as_fd(), PollFlags::IN)];
             match poll(&mut descriptors, Some(&timeout)) {
                 Ok(0) => {
-                    let message = format!("no answer within {:.1} s: the kernel hangs or is far too slow", limit.as_secs_f64());
+                    let message =
+                        format!("no answer within {:.1} s: the kernel hangs or is far too slow", limit.as_secs_f64());
                     return Err(Loss::new(FailureKind::TimedOut, message));
                 }
                 Ok(_) => {}
@@ -206,7 +221,9 @@ impl Contestant {
             let offset = usize::try_from(address.checked_sub(base)?).ok()?;
             (base != 0 && offset < len).then_some(offset)
         };
-        within(inputs, lens.0).map(|offset| (false, offset)).or_else(|| within(outputs, lens.1).map(|offset| (true, offset)))
+        within(inputs, lens.0)
+            .map(|offset| (false, offset))
+            .or_else(|| within(outputs, lens.1).map(|offset| (true, offset)))
     }
 }
 

@@ -127,7 +127,8 @@ impl Suite {
         let buffers = self.kernel.buffers(entry, case);
         let inputs = self.kernel.inputs(entry, case, spec.distribution, &mut Draw::new(seed, "inputs"));
         let noise = Draw::new(seed, "noise").bits();
-        let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise).map_err(|error| setup(format!("memory: {error}")))?;
+        let mut arena =
+            Arena::new(buffers, 1, Layout::Fenced, noise).map_err(|error| setup(format!("memory: {error}")))?;
         arena.fill(0, 0, &inputs);
         arena.poison(0);
         let before = arena.input_sum();
@@ -136,7 +137,7 @@ impl Suite {
         let symbols = [entry.to_owned()];
         let mut contestant = Contestant::start(candidate, self.manifest.backend, &symbols, &[&arena])?;
         let number = contestant.attach(arena.wire(vec![call]))?;
-        let limit = Duration::from_secs_f64(self.manifest.check.timeout_s);
+        let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(self.manifest.check.timeout_s));
         contestant.call(number, 0, 0, limit).map_err(|loss| explain(loss, &contestant, &arena))?;
         drop(contestant);
         if arena.input_sum() != before {
@@ -159,7 +160,9 @@ impl Suite {
 /// A fault's address, as a place near a buffer.
 fn explain(loss: Loss, contestant: &Contestant, arena: &Arena) -> Loss {
     let lens = (arena.inputs.len(), arena.outputs.len());
-    let Some((written, offset)) = loss.address.and_then(|address| contestant.locate(0, address, lens)) else { return loss };
+    let Some((written, offset)) = loss.address.and_then(|address| contestant.locate(0, address, lens)) else {
+        return loss;
+    };
     let place = arena.describe(written, offset);
     let inside = place.starts_with("byte");
     let (kind, message) = match (written, inside) {

@@ -59,7 +59,8 @@ pub(crate) fn run(
     };
     let sides = [load(&order.a)?, load(&order.b)?];
     let layouts = cases::entries(package, kernel)?;
-    let cases: Vec<Case> = manifest.shapes.iter().map(|shape| Case { shape: shape.clone(), dtype: manifest.dtype }).collect();
+    let cases: Vec<Case> =
+        manifest.shapes.iter().map(|shape| Case { shape: shape.clone(), dtype: manifest.dtype }).collect();
     let pools: Result<Vec<Pool>, Loss> = cases.iter().map(|case| Pool::new(kernel, &layouts, case)).collect();
     let pools = pools.map_err(|loss| loss.message)?;
     let seed = getrandom::u64().map_err(|error| error.to_string())?;

@@ -19,6 +19,11 @@ pub(crate) fn seeds() -> Option<u32> {
     text("KOPT_SEEDS")?.parse().ok()
 }
 
+/// `KOPT_TIMEOUT`: seconds after which a kernel counts as hanging, instead of the manifest's number.
+pub(crate) fn timeout_s() -> Option<f64> {
+    text("KOPT_TIMEOUT")?.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
+}
+
 /// `KOPT_OUT`: the file that messages are appended to.
 pub(crate) fn out() -> Option<Utf8PathBuf> {
     text("KOPT_OUT").map(Utf8PathBuf::from)

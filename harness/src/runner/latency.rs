@@ -59,7 +59,15 @@ fn nothing_to_time(package: &Package, output: &Output, reason: String) -> ExitCo
     output.send(&Message::Plan(TrialPlan { kernel: kernel.clone(), trials: 1 }));
     let (name, seconds, seeds) = ("latency".to_owned(), 0.0, Vec::new());
     let detail = Some(reason);
-    output.send(&Message::Trial(Trial { kernel, name, outcome: Outcome::Ignored, seconds, seeds, failure: None, detail }));
+    output.send(&Message::Trial(Trial {
+        kernel,
+        name,
+        outcome: Outcome::Ignored,
+        seconds,
+        seeds,
+        failure: None,
+        detail,
+    }));
     ExitCode::SUCCESS
 }
 
@@ -111,7 +119,9 @@ impl Bench {
             Reply::Ceilings { copy_bytes_per_s, fma_flops_per_s } => {
                 Ok(Ceilings { kernel: self.package.name.to_owned(), device, copy_bytes_per_s, fma_flops_per_s })
             }
-            other => Err(Loss::new(kopt_schema::message::FailureKind::Protocol, format!("answered out of turn: {other:?}"))),
+            other => {
+                Err(Loss::new(kopt_schema::message::FailureKind::Protocol, format!("answered out of turn: {other:?}")))
+            }
         }
     }
 
@@ -139,7 +149,8 @@ impl Bench {
         let mut failure = None;
         for line in &lines {
             let mut group = criterion.benchmark_group(format!("{}/{}", self.package.name, line.name));
-            let (samples, warm_up, seconds) = if environment::quick_bench() { (10, 0.05, 0.15) } else { (20, 0.3, 1.0) };
+            let (samples, warm_up, seconds) =
+                if environment::quick_bench() { (10, 0.05, 0.15) } else { (20, 0.3, 1.0) };
             group.sampling_mode(SamplingMode::Flat).sample_size(samples);
             group.warm_up_time(Duration::from_secs_f64(warm_up)).measurement_time(Duration::from_secs_f64(seconds));
             group.throughput(throughput(&line.cost));
@@ -205,7 +216,11 @@ impl Bench {
 /// Compute-bound cases are told in flops, the others in bytes.
 fn throughput(cost: &Cost) -> Throughput {
     let whole = |value: f64| value as u64;
-    if cost.flops > 10.0 * cost.bytes() { Throughput::Elements(whole(cost.flops)) } else { Throughput::BytesDecimal(whole(cost.bytes())) }
+    if cost.flops > 10.0 * cost.bytes() {
+        Throughput::Elements(whole(cost.flops))
+    } else {
+        Throughput::BytesDecimal(whole(cost.bytes()))
+    }
 }
 
 /// The memory of one timed case: every entry's buffers, several windows.
@@ -227,7 +242,8 @@ impl Pool {
         let bytes: usize = buffers.iter().map(crate::kernel::Buffer::bytes).sum();
         let windows = (POOL / bytes.max(1)).clamp(1, WINDOWS);
         let seed = getrandom::u64().map_err(|error| setup(error.to_string()))?;
-        let mut arena = Arena::new(buffers, windows, Layout::Packed, seed).map_err(|error| setup(format!("memory: {error}")))?;
+        let mut arena =
+            Arena::new(buffers, windows, Layout::Packed, seed).map_err(|error| setup(format!("memory: {error}")))?;
         let mut draw = Draw::new(seed, "inputs");
         for window in 0..windows {
             for (layout, first) in layouts.iter().zip(&firsts) {

@@ -141,7 +141,12 @@ impl Mapping {
         // SAFETY: a fresh reservation that nothing else knows; the second call replaces part of it; the fences lie inside
         // it (checked). The mapping lives as long as the process, so pointers into it stay valid.
         unsafe {
-            let reserved = mmap_anonymous(std::ptr::null_mut(), len + HUGE, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+            let reserved = mmap_anonymous(
+                std::ptr::null_mut(),
+                len + HUGE,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?;
             let aligned = reserved.cast::<u8>().add(reserved.align_offset(HUGE));
             let base = mmap(aligned.cast(), len, protection, MapFlags::SHARED | MapFlags::FIXED, fd, 0)?.cast::<u8>();
             for (start, length) in fences {

@@ -20,9 +20,9 @@ use tally::Tally;
 pub struct Request {
     /// Which kernels.
     pub target: Target,
-    /// Only trials whose names contain one of these.
-    pub filters: Vec<String>,
-    /// Filters are whole names.
+    /// Only trials whose names contain this. libtest-mimic takes one filter.
+    pub filter: Option<String>,
+    /// The filter is a whole name.
     pub exact: bool,
     /// Use this seed instead of secret ones.
     pub seed: Option<String>,
@@ -34,7 +34,7 @@ pub struct Request {
 
 impl Request {
     fn arguments(&self) -> Vec<String> {
-        let mut arguments = self.filters.clone();
+        let mut arguments: Vec<String> = self.filter.clone().into_iter().collect();
         arguments.extend(self.exact.then(|| "--exact".to_owned()));
         arguments.extend(self.test_threads.map(|threads| format!("--test-threads={threads}")));
         arguments
@@ -64,12 +64,14 @@ pub fn check(context: &Context, shell: &mut Shell, request: &Request) -> Result<
     }
     let exit = tally::verdict(&tallies);
     if exit == Exit::NoKernel {
-        return Err(Error::new(Exit::NoKernel, format!("no trial matches `{}`", request.filters.join("`, `"))).hint(
-            match request.exact {
-                true => "--exact takes whole names of trials; leave it out to match a part of one",
-                false => "`cargo test -p NAME -- --list` names the trials of a kernel",
-            },
-        ));
+        return Err(Error::new(
+            Exit::NoKernel,
+            format!("no trial matches `{}`", request.filter.as_deref().unwrap_or_default()),
+        )
+        .hint(match request.exact {
+            true => "--exact takes whole names of trials; leave it out to match a part of one",
+            false => "`cargo test -p NAME -- --list` names the trials of a kernel",
+        }));
     }
     shell.say(&report::closing(&tallies, exit));
     Ok(exit)

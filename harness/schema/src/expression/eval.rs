@@ -70,9 +70,7 @@ fn compute(node: &Node, scope: &dyn Scope) -> Result<Value, ExpressionError> {
     };
     match &node.kind {
         Kind::Literal(value) => Ok(value.clone()),
-        Kind::Name(name) => {
-            scope.value(name).ok_or_else(|| unknown("name", name, &scope.names(), node.span.clone()))
-        }
+        Kind::Name(name) => scope.value(name).ok_or_else(|| unknown("name", name, &scope.names(), node.span.clone())),
         Kind::Unary(Operator::Not, inner) => Ok(Value::Bool(!condition(inner)?)),
         Kind::Unary(_, inner) => checked(integer(inner)?.checked_neg()),
         Kind::Binary(Operator::And, a, b) => Ok(Value::Bool(condition(a)? && condition(b)?)),
@@ -109,9 +107,12 @@ fn compute(node: &Node, scope: &dyn Scope) -> Result<Value, ExpressionError> {
                 ("align_up", [a, unit]) => {
                     checked(a.checked_add(unit - 1).and_then(|sum| sum.div_euclid(*unit).checked_mul(*unit)))
                 }
-                ("next_pow2", [a]) => {
-                    checked(u64::try_from((*a).max(1)).ok().and_then(u64::checked_next_power_of_two).and_then(|v| v.try_into().ok()))
-                }
+                ("next_pow2", [a]) => checked(
+                    u64::try_from((*a).max(1))
+                        .ok()
+                        .and_then(u64::checked_next_power_of_two)
+                        .and_then(|v| v.try_into().ok()),
+                ),
                 _ => error(node, format!("unknown function `{name}`")),
             }
         }

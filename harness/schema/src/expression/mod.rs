@@ -50,8 +50,7 @@ impl fmt::Display for Type {
 }
 
 /// Functions and their number of arguments (the least; `min` and `max` take more).
-pub const FUNCTIONS: [(&str, usize); 5] =
-    [("min", 2), ("max", 2), ("ceil_div", 2), ("align_up", 2), ("next_pow2", 1)];
+pub const FUNCTIONS: [(&str, usize); 5] = [("min", 2), ("max", 2), ("ceil_div", 2), ("align_up", 2), ("next_pow2", 1)];
 
 /// What is wrong with an expression, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

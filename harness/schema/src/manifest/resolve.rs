@@ -133,7 +133,11 @@ impl Resolver<'_> {
             Backend::Hip => language == Language::Hip,
         };
         if !fits {
-            self.wrong(&["language".into()], format!("backend {} is not written in this language", backend.name()), None);
+            self.wrong(
+                &["language".into()],
+                format!("backend {} is not written in this language", backend.name()),
+                None,
+            );
         }
         let class = table.class.unwrap_or(if backend == Backend::Cpu { Class::Native } else { Class::Device });
         if (backend == Backend::Cpu) != (class == Class::Native) {

@@ -58,12 +58,17 @@ impl Backend for Cpu {
         let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
         let place = |window: usize| -> Vec<(*mut u8, usize)> {
             let file = |written: bool| if written { &outputs } else { &inputs };
-            arena.buffers.iter().map(|buffer| (file(buffer.written).address(buffer.offsets[window]), buffer.bytes)).collect()
+            arena
+                .buffers
+                .iter()
+                .map(|buffer| (file(buffer.written).address(buffer.offsets[window]), buffer.bytes))
+                .collect()
         };
         let buffers: Vec<_> = (0..windows).map(place).collect();
         let prepare = |entry: &EntryCall| {
             let found = self.symbols.iter().find(|(symbol, _)| *symbol == entry.symbol);
-            let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", entry.symbol)))?;
+            let (_, function) =
+                found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", entry.symbol)))?;
             let args = buffers.iter().map(|window| aligned(&filled(entry, window))).collect();
             Ok(Prepared { function: *function, args })
         };
@@ -146,5 +151,7 @@ fn aligned(bytes: &[u8]) -> Vec<u64> {
 pub(crate) fn device_name() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value = |key: &str| info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
-    value("model name").or_else(|| value("CPU part")).map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+    value("model name")
+        .or_else(|| value("CPU part"))
+        .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }

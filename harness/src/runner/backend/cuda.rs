@@ -103,7 +103,12 @@ impl Cuda {
         })
     }
 
-    fn prepare(&self, arena: &Arena, device: [sys::CUdeviceptr; 2], entry: &EntryCall) -> Result<Prepared, BackendError> {
+    fn prepare(
+        &self,
+        arena: &Arena,
+        device: [sys::CUdeviceptr; 2],
+        entry: &EntryCall,
+    ) -> Result<Prepared, BackendError> {
         let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
         let args = (0..windows)
             .map(|window| {
@@ -126,7 +131,8 @@ impl Cuda {
         let mut functions = Vec::new();
         for launch in &entry.launches {
             let found = self.functions.iter().find(|(name, _)| *name == launch.kernel);
-            let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", launch.kernel)))?;
+            let (_, function) =
+                found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", launch.kernel)))?;
             if launch.shared > PLAIN_SHARED {
                 let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
@@ -190,7 +196,9 @@ impl Cuda {
             };
             // SAFETY: the function is of the loaded module; the parameters point at the args struct, at fields of it or at
             // scratch addresses, all of which the driver copies before it returns.
-            unsafe { sys::cuLaunchKernelEx(&config, *function, parameters.as_mut_ptr(), std::ptr::null_mut()).result()? };
+            unsafe {
+                sys::cuLaunchKernelEx(&config, *function, parameters.as_mut_ptr(), std::ptr::null_mut()).result()?
+            };
         }
         Ok(())
     }
@@ -247,8 +255,9 @@ impl Backend for Cuda {
         for symbol in symbols {
             let name = CString::new(symbol.as_str()).map_err(|error| BackendError::Failed(error.to_string()))?;
             // SAFETY: the module is loaded.
-            let function = unsafe { result::module::get_function(self.module, name) }
-                .map_err(|_| BackendError::Failed(format!("the cubin has no kernel `{symbol}`; is it extern \"C\"?")))?;
+            let function = unsafe { result::module::get_function(self.module, name) }.map_err(|_| {
+                BackendError::Failed(format!("the cubin has no kernel `{symbol}`; is it extern \"C\"?"))
+            })?;
             self.functions.push((symbol.clone(), function));
         }
         Ok(result::device::get_name(self.device)?)
@@ -285,7 +294,10 @@ impl Backend for Cuda {
             }
             self.enqueue(prepared, window)?;
             self.synchronize()?;
-            result::memcpy_dtoh_sync(std::slice::from_raw_parts_mut(outputs.address(0), *output_len), attached.device[1])?;
+            result::memcpy_dtoh_sync(
+                std::slice::from_raw_parts_mut(outputs.address(0), *output_len),
+                attached.device[1],
+            )?;
             let mut after = vec![0u8; *input_len];
             result::memcpy_dtoh_sync(&mut after, attached.device[0])?;
             let before = std::slice::from_raw_parts(inputs.address(0), *input_len);
@@ -300,7 +312,8 @@ impl Backend for Cuda {
         self.ready_to_time()?;
         let attached = self.arenas.get(timing.arena).ok_or_else(|| BackendError::Failed("no such arena".to_owned()))?;
         let window_of = |call: u64| timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
-        let run = |window: usize| timing.entries.iter().try_for_each(|entry| self.enqueue(&attached.calls[*entry], window));
+        let run =
+            |window: usize| timing.entries.iter().try_for_each(|entry| self.enqueue(&attached.calls[*entry], window));
         if !timing.cold {
             // Overwriting the cache keeps the device busy while the first calls are queued, so that no launch gap is timed.
             self.overwrite_cache(1)?;
