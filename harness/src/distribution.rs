@@ -17,7 +17,7 @@ pub enum Distribution {
     Negative,
     /// Every row one number.
     ConstantRows,
-    /// Uniform, and one element of each row a thousand times larger than the rest together may be.
+    /// Uniform, and one element of each row a thousand times larger than the others can be.
     Outlier,
     /// Below the smallest normal number.
     Denormal,

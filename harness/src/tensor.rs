@@ -185,7 +185,7 @@ impl Draw {
     fn plant(&mut self, values: &mut [f32], row: usize, distribution: Distribution, scales: Scales, dtype: DType) {
         for chunk in values.chunks_mut(row) {
             let at = self.between(0, chunk.len() - 1);
-            let some = self.bits() % 3 == 0;
+            let some = self.bits().is_multiple_of(3);
             match distribution {
                 Distribution::Outlier => chunk[at] = round_to(self.unit().signum() * scales.outlier, dtype),
                 Distribution::Infinite if some => chunk[at] = self.unit().signum() * f32::INFINITY,

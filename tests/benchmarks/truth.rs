@@ -9,6 +9,9 @@
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark's main")]
 
+#[path = "../support/queue.rs"]
+mod queue;
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -17,8 +20,9 @@ use kopt_build::cache::{Cache, Order};
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::Manifest;
 use kopt_schema::message::{Launch, Message};
-use kopt_schema::queue::{Gain, PatchHeader, PatchTruth, ShapeTruth, Truth, TruthFile};
+use kopt_schema::queue::{Gain, PatchTruth, ShapeTruth, Truth, TruthFile};
 use kopt_stats::{gain_of_log, mean_interval};
+use queue::Failure;
 use serde::{Deserialize, Serialize};
 
 /// Launches asked of one run of the bench binary: what is lost at most when it is cut off.
@@ -26,8 +30,6 @@ const CHUNK: usize = 10;
 
 /// Blocks a launch and shape.
 const BLOCKS: usize = 2;
-
-type Failure = Box<dyn std::error::Error>;
 
 /// One launch of one patch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,9 +91,7 @@ struct Queue {
 
 impl Queue {
     fn open(root: &Utf8Path, package: &str) -> Result<Self, Failure> {
-        let folder = root.join("example-kernels").join(package);
-        let loaded = kopt_build::manifest::load(&folder, Some(root), root);
-        let manifest = loaded.map_err(|findings| findings[0].to_string())?.map_err(|_| "not a kernel crate")?;
+        let (folder, manifest) = queue::example(root, package)?;
         let bench = bench_executable(root, package)?;
         let code = measuring_code(root, manifest.backend.name())?;
         Ok(Self { package: package.to_owned(), folder, manifest, bench, code })
@@ -101,37 +101,17 @@ impl Queue {
         let scratch = tempfile::tempdir()?;
         let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
         let cache = Cache::new(scratch.join("objects"));
-        let mut current = scratch.join("accepted-0");
-        copy_crate(&self.folder, &current)?;
-        let mut patches: Vec<Utf8PathBuf> = self
-            .folder
-            .join("patches")
-            .read_dir_utf8()?
-            .map(|entry| Ok(entry?.into_path()))
-            .collect::<Result<_, std::io::Error>>()?;
-        patches.retain(|path| path.extension() == Some("patch"));
-        patches.sort();
+        let order = |folder: &Utf8Path| Order { folder: folder.to_owned(), manifest: self.manifest.clone() };
         let mut truths = Vec::new();
         let mut device = String::new();
-        for (number, patch) in patches.iter().enumerate() {
-            let name = patch.file_name().unwrap_or_default().to_owned();
-            let truth =
-                PatchHeader::parse(&std::fs::read_to_string(patch)?)?.truth.ok_or(format!("{name}: no Truth"))?;
-            let next = scratch.join(format!("patched-{number}"));
-            copy_crate(&current, &next)?;
-            apply(patch, &next)?;
-            let candidate = cache.candidate(&Order { folder: next.clone(), manifest: self.manifest.clone() });
-            let mut row = PatchTruth { patch: name, truth, launches: 0, aggregate: None, shapes: Vec::new() };
-            match (truth, candidate) {
-                (Truth::NoBuild, Err(_)) | (Truth::Wrong | Truth::Forbidden, Ok(_)) => {}
-                (Truth::NoBuild, Ok(_)) => return Err(format!("{} builds", row.patch).into()),
-                (_, Err(error)) => return Err(format!("{}: {error}", row.patch).into()),
-                (_, Ok(new)) => {
-                    let old = cache.candidate(&Order { folder: current.clone(), manifest: self.manifest.clone() })?;
-                    let rows = self.rows(&row.patch, &old, &new, arguments)?;
-                    device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
-                    self.summarise(&rows, &mut row);
-                }
+        for patch in queue::apply_all(&self.folder, scratch)? {
+            let truth = patch.truth;
+            let mut row = PatchTruth { patch: patch.name, truth, launches: 0, aggregate: None, shapes: Vec::new() };
+            if matches!(truth, Truth::Helps | Truth::Slower | Truth::NoOp) {
+                let (old, new) = (cache.candidate(&order(&patch.before))?, cache.candidate(&order(&patch.after))?);
+                let rows = self.rows(&row.patch, &old, &new, arguments)?;
+                device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
+                self.summarise(&rows, &mut row);
             }
             if let Some(gain) = row.aggregate {
                 eprintln!(
@@ -145,9 +125,6 @@ impl Queue {
                 );
             }
             truths.push(row);
-            if truth == Truth::Helps {
-                current = next;
-            }
         }
         let file = TruthFile {
             format: kopt_schema::FORMAT_VERSION,
@@ -241,9 +218,10 @@ fn today() -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
+/// Digest of object and launch plan.
 fn digest(candidate: &Utf8Path) -> Result<String, Failure> {
     let candidate: Candidate = serde_json::from_slice(&std::fs::read(candidate)?)?;
-    Ok(candidate.digest + candidate.plan.as_deref().map_or("", |_| "p"))
+    Ok(kopt_build::digest_of_bytes((candidate.digest + &candidate.plan.unwrap_or_default()).as_bytes()))
 }
 
 /// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
@@ -256,29 +234,6 @@ fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
         digests += &kopt_build::digest_of_file(&file)?;
     }
     Ok(kopt_build::digest_of_bytes(digests.as_bytes()))
-}
-
-/// The parts of a crate that a patch may touch.
-fn copy_crate(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
-    for part in ["kernels", "src"] {
-        std::fs::create_dir_all(to.join(part))?;
-        for entry in from.join(part).read_dir_utf8()? {
-            let entry = entry?;
-            std::fs::copy(entry.path(), to.join(part).join(entry.file_name()))?;
-        }
-    }
-    std::fs::copy(from.join("Cargo.toml"), to.join("Cargo.toml"))?;
-    std::fs::copy(from.join("build.rs"), to.join("build.rs"))?;
-    Ok(())
-}
-
-fn apply(patch: &Utf8Path, folder: &Utf8Path) -> Result<(), Failure> {
-    let output = Command::new("git").args(["apply", "-p1"]).arg(patch).current_dir(folder).output()?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{patch}: {}", String::from_utf8_lossy(&output.stderr)).into())
-    }
 }
 
 fn bench_executable(root: &Utf8Path, package: &str) -> Result<Utf8PathBuf, Failure> {

@@ -106,15 +106,15 @@ pub struct WorkspaceBuffer {
     pub fill: Fill,
 }
 
-/// What a workspace buffer holds before each call.
+/// What a workspace buffer holds before a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Fill {
-    /// Noise.
+    /// Whatever was there: NaN bits in checked calls, the last call's leftovers in timed ones.
     #[default]
     Poison,
-    /// Zeros.
+    /// Zeros, written before every call and timed with it.
     Zero,
 }
 

@@ -60,6 +60,13 @@ impl Contestant {
         symbols: &[String],
         arenas: &[&Arena],
     ) -> Result<Self, Loss> {
+        let mut contestant = Self::spawn(arenas)?;
+        contestant.load(candidate, backend, symbols)?;
+        Ok(contestant)
+    }
+
+    /// Starts a worker. It dies with the thread that calls this, so that a killed judge leaves none behind.
+    pub(crate) fn spawn(arenas: &[&Arena]) -> Result<Self, Loss> {
         let failed =
             |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
@@ -84,15 +91,18 @@ impl Contestant {
         // The command holds the descriptors of the child's ends: with them open, its death would not close the pipe.
         drop(command);
         let requests = child.stdin.take();
-        let mut contestant =
-            Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() };
+        Ok(Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() })
+    }
+
+    /// Loads the candidate.
+    pub(crate) fn load(&mut self, candidate: &Loaded, backend: Backend, symbols: &[String]) -> Result<(), Loss> {
         let symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
         let object = candidate.object.to_string();
-        match contestant.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols }, START)? {
-            Reply::Loaded { device } => contestant.device = device,
+        match self.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols }, START)? {
+            Reply::Loaded { device } => self.device = device,
             other => return Err(out_of_turn(&other)),
         }
-        Ok(contestant)
+        Ok(())
     }
 
     /// Maps an arena, the next in the order given to [`Self::start`]; returns its number.

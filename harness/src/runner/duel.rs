@@ -89,17 +89,21 @@ impl Duel {
     /// A pair of fresh processes through every shape.
     fn launch(&self, number: usize, draw: &mut Draw) -> Result<Launch, Loss> {
         let first = draw.between(0, 1);
-        // Both start at once, the first a little ahead: loading is slow on a GPU.
-        let mut started = std::thread::scope(|scope| {
-            let handles = [first, 1 - first].map(|side| (side, scope.spawn(move || self.start(side))));
-            handles.map(|(side, handle)| {
-                let lost = || Err(Loss::new(FailureKind::Setup, "a starting thread was lost"));
-                (side, handle.join().unwrap_or_else(|_| lost()))
-            })
-        });
+        let arenas: Vec<_> = self.pools.iter().map(|pool| &pool.arena).collect();
+        let mut started = Vec::new();
+        for side in [first, 1 - first] {
+            started.push((side, Contestant::spawn(&arenas)?));
+        }
         started.sort_by_key(|(side, _)| *side);
-        let [(_, a), (_, b)] = started;
-        let mut contestants = [a?, b?];
+        // Both get ready at once: loading is slow on a GPU.
+        let lost = |_| Err(Loss::new(FailureKind::Setup, "a starting thread was lost"));
+        let ready: Result<Vec<()>, Loss> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                started.iter_mut().map(|(side, contestant)| scope.spawn(|| self.prepare(*side, contestant))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+        });
+        ready?;
+        let mut contestants: Vec<Contestant> = started.into_iter().map(|(_, contestant)| contestant).collect();
         let mut order: Vec<usize> = (0..self.cases.len()).collect();
         for index in (1..order.len()).rev() {
             order.swap(index, draw.between(0, index));
@@ -114,19 +118,19 @@ impl Duel {
         Ok(Launch { kernel, device, launch: number, first: ["a", "b"][first].to_owned(), cases })
     }
 
-    fn start(&self, side: usize) -> Result<Contestant, Loss> {
+    /// Loads a side's candidate and maps the memory of every shape.
+    fn prepare(&self, side: usize, contestant: &mut Contestant) -> Result<(), Loss> {
         let symbols: Vec<String> = self.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
-        let arenas: Vec<_> = self.pools.iter().map(|pool| &pool.arena).collect();
         let candidate = &self.sides[side];
-        let mut contestant = Contestant::start(candidate, self.manifest.backend, &symbols, &arenas)?;
+        contestant.load(candidate, self.manifest.backend, &symbols)?;
         for (pool, case) in self.pools.iter().zip(&self.cases) {
             contestant.attach(pool.arena.wire(pool.calls(self.kernel, &self.layouts, case, candidate)?))?;
         }
-        Ok(contestant)
+        Ok(())
     }
 
     /// Blocks of one shape.
-    fn case(&self, case: usize, contestants: &mut [Contestant; 2], draw: &mut Draw) -> Result<LaunchCase, Loss> {
+    fn case(&self, case: usize, contestants: &mut [Contestant], draw: &mut Draw) -> Result<LaunchCase, Loss> {
         let pool = &self.pools[case];
         let time = |contestant: &mut Contestant, calls: u64, draw: &mut Draw| {
             let start = draw.between(0, pool.windows - 1);

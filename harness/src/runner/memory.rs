@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use memmap2::{MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
-/// The page of every machine we run on; a larger one only wastes memory.
+/// The page size. A machine with larger pages refuses the fences, and says so when the first trial starts.
 pub(crate) const PAGE: usize = 4096;
 
 /// Huge pages of x86 and of aarch64 with 4 KiB pages.

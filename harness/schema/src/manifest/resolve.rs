@@ -49,13 +49,13 @@ pub fn parse(
         kopt: Option<T>,
     }
     let document = Document { file, text };
-    let root: Root = document.read().map_err(|wrong| vec![wrong])?;
+    let root: Root = document.read()?;
     let Some(table) = root.package.and_then(|package| package.metadata).and_then(|metadata| metadata.kopt) else {
         return Ok(Err(NotAKernel));
     };
     let defaults = match workspace {
         Some((file, text)) => {
-            let root: WorkspaceRoot = Document { file, text }.read().map_err(|wrong| vec![wrong])?;
+            let root: WorkspaceRoot = Document { file, text }.read()?;
             root.workspace.and_then(|workspace| workspace.metadata).and_then(|metadata| metadata.kopt)
         }
         None => None,
@@ -66,17 +66,15 @@ pub fn parse(
 }
 
 impl Document<'_> {
-    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Diagnostic> {
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Vec<Diagnostic>> {
         toml::from_str(self.text).map_err(|error| {
             let message = error.message();
             let span = error.span().unwrap_or(0..0);
             let path = path_at(self.text, span.start);
             let mut wrong = Diagnostic::at(self.file, self.text, span, first_sentence(message));
             wrong.key = (!path.is_empty()).then(|| dotted(&path));
-            match suggestion(message) {
-                Some(hint) => wrong.hint(hint),
-                None => wrong,
-            }
+            wrong.hint = suggestion(message);
+            vec![wrong]
         })
     }
 }

@@ -205,7 +205,8 @@ impl Cuda {
 
     fn synchronize(&self) -> Result<(), BackendError> {
         // SAFETY: the stream is this backend's own.
-        Ok(unsafe { result::stream::synchronize(self.stream)? })
+        unsafe { result::stream::synchronize(self.stream)? };
+        Ok(())
     }
 
     /// Events and the buffer whose overwriting empties the second-level cache.
@@ -237,7 +238,8 @@ impl Cuda {
 
     fn record(&self, event: sys::CUevent) -> Result<(), BackendError> {
         // SAFETY: event and stream are this backend's own.
-        Ok(unsafe { result::event::record(event, self.stream)? })
+        unsafe { result::event::record(event, self.stream)? };
+        Ok(())
     }
 
     fn elapsed(&self, pair: (sys::CUevent, sys::CUevent)) -> Result<f64, BackendError> {
@@ -272,10 +274,16 @@ impl Backend for Cuda {
         // SAFETY: fresh allocations; the copy reads a mapping of exactly this length.
         let device = unsafe {
             let device = [result::malloc_sync(arena.input_len)?, result::malloc_sync(arena.output_len)?];
-            result::memcpy_htod_sync(device[0], std::slice::from_raw_parts(host[0].0.address(0), host[0].1))?;
+            // On the backend's own stream: a plain copy returns when the data is staged, and other streams do not wait for it.
+            result::memcpy_htod_async(
+                device[0],
+                std::slice::from_raw_parts(host[0].0.address(0), host[0].1),
+                self.stream,
+            )?;
             device
         };
         let calls = arena.entries.iter().map(|entry| self.prepare(arena, device, entry)).collect::<Result<_, _>>()?;
+        self.synchronize()?;
         self.arenas.push(Attached { host, device, calls });
         Ok((0, 0))
     }
@@ -287,10 +295,11 @@ impl Backend for Cuda {
         // SAFETY: every copy is between a mapping and an allocation of the same length, and the stream is waited for
         // before results are read. The judge writes inputs only between requests.
         unsafe {
-            result::memcpy_htod_sync(attached.device[1], std::slice::from_raw_parts(outputs.address(0), *output_len))?;
+            let poisoned = std::slice::from_raw_parts(outputs.address(0), *output_len);
+            result::memcpy_htod_async(attached.device[1], poisoned, self.stream)?;
             for (address, bytes, fill) in &prepared.scratch {
                 let value = if *fill == Fill::Zero { 0 } else { 0xff };
-                result::memset_d8_sync(*address, value, *bytes)?;
+                result::memset_d8_async(*address, value, *bytes, self.stream)?;
             }
             self.enqueue(prepared, window)?;
             self.synchronize()?;
