@@ -2,8 +2,9 @@
 //! listed shape and wrong on an odd one; one does not build; one touches what it may not. (What each is worth is
 //! measured by the benchmark `truth`, not here.)
 //!
-//! One test a patch: `cargo test --test patch_queues matmul-cpu/09`. With `KOPT_SEEDS=200` each trial of a right kernel
-//! is run with 200 secret seeds.
+//! One test a patch: `cargo test --test patch_queues matmul-cpu/09`. Each trial is run with one secret seed, or with
+//! `KOPT_SEEDS`; `KOPT_QUEUE_FILTER` leaves only some trials. 200 seeds and as many shapes under every distribution:
+//! `KOPT_SEEDS=200 KOPT_QUEUE_FILTER=random-1 cargo test --test patch_queues`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -17,16 +18,16 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::{Message, Outcome};
 use kopt_schema::queue::Truth;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use queue::Applied;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Crates whose kernels run on any machine.
-const PACKAGES: [&str; 4] = ["grouped-matmul-cpu", "matmul-cpu", "rmsnorm-cpu", "softmax-cpu"];
+/// The examples. Those for a GPU are only compiled, and that only where their compiler is.
+const PACKAGES: [&str; 5] = ["grouped-matmul-cpu", "matmul-cpu", "rmsnorm-cpu", "softmax-cpu", "softmax-cuda"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -46,9 +47,20 @@ fn main() -> ExitCode {
             ensure(count >= 5, || format!("only {count} helping patches"))?;
             ensure(missing.is_empty(), || format!("no patch of kind {missing:?}"))
         }));
-        for patch in applied {
+        let baseline = Applied {
+            name: "baseline".to_owned(),
+            truth: Truth::Helps,
+            before: scratch.join(package),
+            after: scratch.join(package).join("baseline"),
+        };
+        for patch in std::iter::once(baseline).chain(applied) {
+            let name = patch.name.clone();
             let example = Arc::clone(&crate_tests);
-            trials.push(Trial::test(format!("{package}/{}", patch.name), move || example.test(&patch)));
+            let test = move || match example.cannot_compile() {
+                Some(reason) => Ok(Completion::ignored_with(reason)),
+                None => example.test(&patch).map(|()| Completion::Completed),
+            };
+            trials.push(Trial::ignorable_test(format!("{package}/{name}"), test));
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -58,6 +70,25 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed>
     if holds { Ok(()) } else { Err(Failed::from(otherwise())) }
 }
 
+/// Files that differ between two copies of a crate.
+fn changed(before: &Utf8Path, after: &Utf8Path) -> Result<Vec<String>, queue::Failure> {
+    let mut changed = Vec::new();
+    for part in queue::PARTS {
+        for entry in after.join(part).read_dir_utf8()? {
+            let path = format!("{part}/{}", entry?.file_name());
+            if std::fs::read(before.join(&path)).ok() != Some(std::fs::read(after.join(&path))?) {
+                changed.push(path);
+            }
+        }
+    }
+    for file in queue::FILES {
+        if std::fs::read(before.join(file))? != std::fs::read(after.join(file))? {
+            changed.push(file.to_owned());
+        }
+    }
+    Ok(changed)
+}
+
 struct Example {
     package: &'static str,
     manifest: Manifest,
@@ -65,17 +96,27 @@ struct Example {
 }
 
 impl Example {
+    /// Why the crate's kernels cannot be compiled here.
+    fn cannot_compile(&self) -> Option<String> {
+        if self.manifest.backend == Backend::Cpu { None } else { kopt_build::toolchain::nvcc().err() }
+    }
+
     fn test(&self, patch: &Applied) -> Result<(), Failed> {
-        let changed = queue::changed(&patch.before, &patch.after).map_err(|error| error.to_string())?;
-        let foreign = changed.iter().find(|path| !self.manifest.sources.contains(path));
-        ensure(!changed.is_empty(), || "the patch changes nothing".to_owned())?;
-        ensure(foreign.is_some() == (patch.truth == Truth::Forbidden), || format!("it changes {changed:?}"))?;
+        if patch.name != "baseline" {
+            let changed = changed(&patch.before, &patch.after).map_err(|error| error.to_string())?;
+            let foreign = changed.iter().find(|path| !self.manifest.sources.contains(path));
+            ensure(!changed.is_empty(), || "the patch changes nothing".to_owned())?;
+            ensure(foreign.is_some() == (patch.truth == Truth::Forbidden), || format!("it changes {changed:?}"))?;
+        }
         let built = self.cache.candidate(&Order { folder: patch.after.clone(), manifest: self.manifest.clone() });
         if patch.truth == Truth::NoBuild {
             let refused = matches!(built, Err(BuildError::Compile { .. }));
             return ensure(refused, || "it compiles".to_owned());
         }
         let candidate = built.map_err(|error| error.to_string())?;
+        if self.manifest.backend != Backend::Cpu {
+            return Ok(());
+        }
         if patch.truth != Truth::Wrong {
             let (exit, failed) = self.check(&candidate)?;
             return ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"));
@@ -90,10 +131,15 @@ impl Example {
 
     /// Exit code of `cargo kopt check`, and the names of failed trials.
     fn check(&self, candidate: &Utf8PathBuf) -> Result<(u8, Vec<String>), Failed> {
+        #[allow(clippy::disallowed_methods, reason = "what whoever runs the test asks for")]
+        let asked = |name| std::env::var(name).ok();
+        let seeds = asked("KOPT_SEEDS").unwrap_or_else(|| "1".to_owned());
         let output = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"))
             .args(["check", "-p", self.package, "--message-format", "json"])
+            .args(asked("KOPT_QUEUE_FILTER"))
             .current_dir(ROOT)
             .env("KOPT_CANDIDATE", candidate)
+            .env("KOPT_SEEDS", seeds)
             .output()?;
         let lines = String::from_utf8(output.stdout)?;
         let failed = lines.lines().filter_map(|line| match serde_json::from_str(line) {

@@ -1,6 +1,6 @@
 //! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement.
 //!
-//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0]
+//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04]
 //!
 //! Each patch is timed against the helping patches before it, in launches of fresh process pairs (see the harness's
 //! `duel`). Rows are appended to `patches/truth.jsonl`, keyed by a digest of the measuring code and of both objects, so
@@ -9,11 +9,13 @@
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark's main")]
 
+#[path = "../support/bench.rs"]
+mod bench;
 #[path = "../support/queue.rs"]
 mod queue;
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::cache::{Cache, Order};
@@ -22,11 +24,11 @@ use kopt_schema::manifest::Manifest;
 use kopt_schema::message::{Launch, Message};
 use kopt_schema::queue::{Gain, PatchTruth, ShapeTruth, Truth, TruthFile};
 use kopt_stats::{gain_of_log, mean_interval};
-use queue::Failure;
+use queue::{Applied, Failure};
 use serde::{Deserialize, Serialize};
 
 /// Launches asked of one run of the bench binary: what is lost at most when it is cut off.
-const CHUNK: usize = 10;
+const CHUNK: usize = 30;
 
 /// Blocks a launch and shape.
 const BLOCKS: usize = 2;
@@ -50,10 +52,16 @@ struct Arguments {
     packages: Vec<String>,
     launches: usize,
     batch_s: f64,
+    /// Only patches whose names contain this; `truth.toml` is then left as it is.
+    patch: Option<String>,
 }
 
 fn main() -> Result<(), Failure> {
     let arguments = arguments()?;
+    if arguments.packages.is_empty() {
+        // A plain `cargo bench` runs every benchmark; this one wants hours and a quiet machine.
+        eprintln!("truth: nothing to do; name a crate: -p rmsnorm-cpu");
+    }
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     for package in &arguments.packages {
         Queue::open(&root, package)?.measure(&arguments)?;
@@ -62,21 +70,19 @@ fn main() -> Result<(), Failure> {
 }
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3 };
+    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3, patch: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "-p" => arguments.packages.push(value()?),
             "--launches" => arguments.launches = value()?.parse()?,
+            "--patch" => arguments.patch = Some(value()?),
             "--batch-ms" => arguments.batch_s = value()?.parse::<f64>()? * 1e-3,
             // cargo bench says so itself.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}").into()),
         }
-    }
-    if arguments.packages.is_empty() {
-        return Err("name a crate: -p rmsnorm-cpu".into());
     }
     Ok(arguments)
 }
@@ -92,7 +98,7 @@ struct Queue {
 impl Queue {
     fn open(root: &Utf8Path, package: &str) -> Result<Self, Failure> {
         let (folder, manifest) = queue::example(root, package)?;
-        let bench = bench_executable(root, package)?;
+        let bench = bench::executable(root, package)?;
         let code = measuring_code(root, manifest.backend.name())?;
         Ok(Self { package: package.to_owned(), folder, manifest, bench, code })
     }
@@ -106,10 +112,11 @@ impl Queue {
         let mut device = String::new();
         for patch in queue::apply_all(&self.folder, scratch)? {
             let truth = patch.truth;
-            let mut row = PatchTruth { patch: patch.name, truth, launches: 0, aggregate: None, shapes: Vec::new() };
-            if matches!(truth, Truth::Helps | Truth::Slower | Truth::NoOp) {
+            let mut row = PatchTruth { patch: patch.name.clone(), truth, launches: 0, aggregate: None, shapes: Vec::new() };
+            let wanted = arguments.patch.as_deref().is_none_or(|part| row.patch.contains(part));
+            if wanted && matches!(truth, Truth::Helps | Truth::Slower | Truth::NoOp) {
                 let (old, new) = (cache.candidate(&order(&patch.before))?, cache.candidate(&order(&patch.after))?);
-                let rows = self.rows(&row.patch, &old, &new, arguments)?;
+                let rows = self.rows(&patch, &old, &new, arguments)?;
                 device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
                 self.summarise(&rows, &mut row);
             }
@@ -126,6 +133,9 @@ impl Queue {
             }
             truths.push(row);
         }
+        if arguments.patch.is_some() {
+            return Ok(());
+        }
         let file = TruthFile {
             format: kopt_schema::FORMAT_VERSION,
             command: format!("cargo bench --bench truth -- -p {} --launches {}", self.package, arguments.launches),
@@ -138,16 +148,18 @@ impl Queue {
     }
 
     /// All rows of a patch, measured until there are enough.
-    fn rows(&self, patch: &str, old: &Utf8Path, new: &Utf8Path, arguments: &Arguments) -> Result<Vec<Row>, Failure> {
-        let key = format!("{}-{}-{}", &self.code[..12], &digest(old)?[..12], &digest(new)?[..12]);
+    fn rows(&self, patch: &Applied, old: &Utf8Path, new: &Utf8Path, arguments: &Arguments) -> Result<Vec<Row>, Failure> {
+        let (old_key, new_key) = (source_digest(&patch.before, old)?, source_digest(&patch.after, new)?);
+        let key = format!("{}-{}-{}", &self.code[..12], &old_key[..12], &new_key[..12]);
         let file = self.folder.join("patches/truth.jsonl");
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
-            if row.patch == patch && row.key == key {
+            if row.patch == patch.name && row.key == key {
                 rows.push(row);
             }
         }
+        eprintln!("{} {}: {} launches are on file under {key}", self.package, patch.name, rows.len());
         while rows.len() < arguments.launches {
             let chunk = CHUNK.min(arguments.launches - rows.len());
             let launches = self.duel(old, new, chunk, arguments.batch_s)?;
@@ -155,7 +167,7 @@ impl Queue {
             for launch in launches {
                 let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
                 let row = Row {
-                    patch: patch.to_owned(),
+                    patch: patch.name.clone(),
                     key: key.clone(),
                     device: launch.device,
                     date: today(),
@@ -166,28 +178,21 @@ impl Queue {
                 writeln!(out, "{}", serde_json::to_string(&row)?)?;
                 rows.push(row);
             }
-            eprintln!("{} {patch}: {} of {} launches", self.package, rows.len(), arguments.launches);
+            eprintln!("{} {}: {} of {} launches", self.package, patch.name, rows.len(), arguments.launches);
         }
         Ok(rows)
     }
 
     fn duel(&self, a: &Utf8Path, b: &Utf8Path, launches: usize, batch_s: f64) -> Result<Vec<Launch>, Failure> {
-        let folder = tempfile::tempdir()?;
-        let (order, out) = (folder.path().join("order.json"), folder.path().join("out.jsonl"));
+        let order = tempfile::NamedTempFile::new()?;
         let text = serde_json::json!({ "a": a, "b": b, "launches": launches, "blocks": BLOCKS, "batch_s": batch_s });
         std::fs::write(&order, text.to_string())?;
-        let status =
-            Command::new(&self.bench).arg("--bench").env("KOPT_DUEL", &order).env("KOPT_OUT", &out).status()?;
-        if !status.success() {
-            return Err(format!("{}: {status}", self.bench).into());
-        }
-        let mut launches = Vec::new();
-        for line in std::fs::read_to_string(&out)?.lines() {
-            if let Message::Launch(launch) = serde_json::from_str(line)? {
-                launches.push(launch);
-            }
-        }
-        Ok(launches)
+        let order = order.path().to_str().ok_or("the temporary file's name is not text")?;
+        let launch = |message| match message {
+            Message::Launch(launch) => Some(launch),
+            _ => None,
+        };
+        Ok(bench::run(&self.bench, &["--bench"], &[("KOPT_DUEL", order)])?.into_iter().filter_map(launch).collect())
     }
 
     fn summarise(&self, rows: &[Row], into: &mut PatchTruth) {
@@ -218,10 +223,18 @@ fn today() -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// Digest of object and launch plan.
-fn digest(candidate: &Utf8Path) -> Result<String, Failure> {
+/// Digest of everything under `kernels` and of the compiler. Not of the object: a cubin names the folder it was compiled
+/// in, and that is a new one in every run.
+fn source_digest(folder: &Utf8Path, candidate: &Utf8Path) -> Result<String, Failure> {
     let candidate: Candidate = serde_json::from_slice(&std::fs::read(candidate)?)?;
-    Ok(kopt_build::digest_of_bytes((candidate.digest + &candidate.plan.unwrap_or_default()).as_bytes()))
+    let mut files: Vec<Utf8PathBuf> =
+        folder.join("kernels").read_dir_utf8()?.map(|entry| Ok(entry?.into_path())).collect::<Result<_, std::io::Error>>()?;
+    files.sort();
+    let mut digests = candidate.compiler;
+    for file in files {
+        digests += &kopt_build::digest_of_file(&file)?;
+    }
+    Ok(kopt_build::digest_of_bytes(digests.as_bytes()))
 }
 
 /// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
@@ -234,20 +247,4 @@ fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
         digests += &kopt_build::digest_of_file(&file)?;
     }
     Ok(kopt_build::digest_of_bytes(digests.as_bytes()))
-}
-
-fn bench_executable(root: &Utf8Path, package: &str) -> Result<Utf8PathBuf, Failure> {
-    let output = Command::new("cargo")
-        .args(["bench", "--no-run", "--bench", "latency", "-p", package, "--message-format=json-render-diagnostics"])
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()?;
-    let lines = String::from_utf8(output.stdout)?;
-    let executable =
-        lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(|message| {
-            (message["target"]["name"] == "latency")
-                .then(|| message["executable"].as_str().map(Utf8PathBuf::from))
-                .flatten()
-        });
-    executable.ok_or_else(|| format!("{package} has no bench executable").into())
 }

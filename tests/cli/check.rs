@@ -114,11 +114,12 @@ fn flags_reach_the_executable() {
         ["arguments", "environment KOPT_SEED", "environment KOPT_SEEDS", "environment CARGO_PKG_NAME", "exit 9"];
     let sandbox = puppet(&script.map(str::to_owned));
     sandbox
-        .kopt(&["check", "one", "two", "--exact", "--seed", "0xbeef", "--test-threads", "3"])
+        .kopt(&["check", "one", "--exact", "--seed", "0xbeef", "--test-threads", "3"])
         .exits(103)
-        .says(r#"arguments ["one", "two", "--exact", "--test-threads=3"]"#)
+        .says(r#"arguments ["one", "--exact", "--test-threads=3"]"#)
         .says("KOPT_SEED=0xbeef")
         .says("CARGO_PKG_NAME=puppet");
+    sandbox.kopt(&["check", "one", "two"]).exits(2).says("unexpected argument");
     sandbox.kopt(&["check", "--seeds", "200"]).exits(103).says("KOPT_SEEDS=200").says("arguments []");
 }
 

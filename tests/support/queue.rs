@@ -55,27 +55,10 @@ pub fn apply_all(folder: &Utf8Path, scratch: &Utf8Path) -> Result<Vec<Applied>, 
     Ok(applied)
 }
 
-/// Files that differ between two copies of a crate.
-pub fn changed(before: &Utf8Path, after: &Utf8Path) -> Result<Vec<String>, Failure> {
-    let mut changed = Vec::new();
-    for part in PARTS {
-        for entry in after.join(part).read_dir_utf8()? {
-            let path = format!("{part}/{}", entry?.file_name());
-            if std::fs::read(before.join(&path)).ok() != Some(std::fs::read(after.join(&path))?) {
-                changed.push(path);
-            }
-        }
-    }
-    for file in FILES {
-        if std::fs::read(before.join(file))? != std::fs::read(after.join(file))? {
-            changed.push(file.to_owned());
-        }
-    }
-    Ok(changed)
-}
-
-const PARTS: [&str; 2] = ["kernels", "src"];
-const FILES: [&str; 2] = ["Cargo.toml", "build.rs"];
+/// Folders and files of a crate that a copy has.
+pub const PARTS: [&str; 2] = ["kernels", "src"];
+/// See [`PARTS`].
+pub const FILES: [&str; 2] = ["Cargo.toml", "build.rs"];
 
 fn copy_crate(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
     for part in PARTS {

@@ -139,11 +139,20 @@ pub(crate) fn compile_recipe(
 }
 
 /// The chosen value of each declared knob: what the knobs header defines, else the manifest's default.
-fn knob_values(folder: &Utf8Path, manifest: &Manifest) -> Result<BTreeMap<String, i64>, BuildError> {
-    let header = folder.join(manifest.knobs_header());
+pub(crate) fn knob_values(folder: &Utf8Path, manifest: &Manifest) -> Result<BTreeMap<String, i64>, BuildError> {
+    let file = manifest.knobs_header();
+    let header = folder.join(&file);
     let defined = if header.exists() { knobs::defined(&read(&header)?) } else { BTreeMap::new() };
-    let chosen = |name: &String, default: i64| defined.get(name).copied().unwrap_or(default);
-    Ok(manifest.knobs.iter().map(|(name, knob)| (name.clone(), chosen(name, knob.default))).collect())
+    let mut chosen = BTreeMap::new();
+    for (name, knob) in &manifest.knobs {
+        let value = defined.get(name).copied().unwrap_or(knob.default);
+        if !knob.values.contains(&value) {
+            let reason = format!("`{name}` is {value}, which is none of its declared values {:?}", knob.values);
+            return Err(BuildError::Header { header: file, reason });
+        }
+        chosen.insert(name.clone(), value);
+    }
+    Ok(chosen)
 }
 
 fn compile_source(

@@ -2,10 +2,8 @@
 //! crate, and by the tool to compile candidates outside cargo.
 //!
 //! ```no_run
-//! // build.rs of a kernel crate
-//! fn main() {
-//!     kopt_build::build();
-//! }
+//! // The body of `main` in the build.rs of a kernel crate.
+//! kopt_build::build();
 //! ```
 //!
 //! | module | what |

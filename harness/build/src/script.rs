@@ -51,7 +51,10 @@ fn run() -> Result<Vec<String>, BuildError> {
     lines.push(format!("cargo:rerun-if-changed={}", folder.join("kernels")));
     let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.include_roots);
     lines.extend(named.map(|path| format!("cargo:rerun-if-changed={}", folder.join(path))));
-    for name in ["CC", "CXX", "CUDA_HOME", "CUDA_PATH", "PATH", "LIBCLANG_PATH", "KOPT_BINDINGS"] {
+    // PATH decides whether there is an nvcc. It differs between a shell and a cargo inside cargo, so that crates that do
+    // not need it must not be rebuilt for it.
+    let gpu = if manifest.class == Class::Native { &[][..] } else { &["CUDA_HOME", "CUDA_PATH", "PATH"] };
+    for name in ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS"].iter().chain(gpu) {
         lines.push(format!("cargo:rerun-if-env-changed={name}"));
     }
     lines.extend(bindings.stale.iter().map(|warning| format!("cargo:warning={warning}")));
@@ -79,9 +82,10 @@ fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Re
     let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
     let context = plan_context(manifest, bindings);
     let plan = plan::parse(file, &text, &context).map_err(BuildError::Manifest)?;
+    let knobs = compile::knob_values(folder, manifest)?;
     for shape in &manifest.shapes {
         let mut scope = shape.scope();
-        scope.extend(manifest.knobs.iter().map(|(name, knob)| (name.clone(), Value::Int(knob.default))));
+        scope.extend(knobs.iter().map(|(name, value)| (name.clone(), Value::Int(*value))));
         scope.insert("dtype".to_owned(), Value::Text(manifest.dtype.name().to_owned()));
         for (entry, _) in &context.entries {
             let wrong = |reason| BuildError::Header { header: format!("{file}, shape {}", shape.name), reason };

@@ -32,7 +32,7 @@ pub fn host(cpp: bool) -> Result<Compiler, BuildError> {
     Ok(Compiler { path, version })
 }
 
-/// nvcc, from `PATH`, `CUDA_HOME` or `CUDA_PATH`, or the usual folder.
+/// nvcc, from `CUDA_HOME` or `CUDA_PATH`, `PATH`, or the usual folder.
 ///
 /// # Errors
 /// Where it was looked for.

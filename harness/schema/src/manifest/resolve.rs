@@ -161,7 +161,12 @@ impl Resolver<'_> {
         if !is_inside(&header) {
             self.wrong(&["header".into()], format!("`{header}` leaves the crate"), None);
         }
-        sources.extend(launch.clone().filter(|plan| !sources.contains(plan)));
+        let knobs_header = (!table.knobs.is_empty()).then(|| format!("kernels/{op}_knobs.h"));
+        for own in launch.iter().chain(&knobs_header) {
+            if !sources.contains(own) {
+                sources.push(own.clone());
+            }
+        }
         let shapes = self.shapes(&op, &table.shapes);
         for (name, knob) in &table.knobs {
             if !is_identifier(name) {
@@ -174,6 +179,11 @@ impl Resolver<'_> {
         }
         self.constraints(&table.constraints, &shapes, table.knobs.keys());
         let settings = self.check(table.check.as_ref(), defaults.check.as_ref());
+        let dtype = table.dtype.or(defaults.dtype).unwrap_or(DType::F32);
+        if dtype == DType::I32 {
+            let hint = "f32, bf16 or f16; integer buffers are declared by the operator".to_owned();
+            self.wrong(&["dtype".into()], "kernels compute in a floating-point type", hint);
+        }
         let arch = table.arch.or(defaults.arch).unwrap_or_else(|| match backend {
             Backend::Cpu => Vec::new(),
             Backend::Cuda => vec!["sm_90".to_owned()],
@@ -184,7 +194,7 @@ impl Resolver<'_> {
             backend,
             language,
             class,
-            dtype: table.dtype.or(defaults.dtype).unwrap_or(DType::F32),
+            dtype,
             sources,
             header,
             launch,
@@ -289,9 +299,13 @@ impl Resolver<'_> {
     }
 
     fn constraints<'k>(&mut self, texts: &[String], shapes: &[Shape], knobs: impl Iterator<Item = &'k String>) {
-        let mut names: Vec<String> = knobs.cloned().collect();
-        names.extend(shapes.iter().flat_map(|shape| shape.parameters.iter().map(|(key, _)| key.clone())));
-        let types = |name: &str| names.iter().any(|known| known == name).then_some(Type::Int);
+        let mut known: Vec<(String, Type)> = knobs.map(|knob| (knob.clone(), Type::Int)).collect();
+        for (key, value) in shapes.iter().flat_map(|shape| &shape.parameters) {
+            let kind = if matches!(value, ShapeValue::Size(_)) { Type::Int } else { Type::Text };
+            known.push((key.clone(), kind));
+        }
+        let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
+        let types = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
         for (index, text) in texts.iter().enumerate() {
             let path = [Step::from("constraints"), index.into()];
             match Expression::parse(text).and_then(|expression| expression.check(&types, &names)) {
@@ -392,6 +406,8 @@ shapes = [
             ("backend = \"cpu\"", "backend = \"cpu\"\nknobs.T = { values = [1], default = 2 }", 7, "not among", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ndtype = \"i32\"", 7, "floating-point type", "bf16"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rows\"]", 7, "is a condition", ""),
         ];
         for (from, to, line, message, hint) in cases {
             let findings = parse_text(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -59,8 +59,6 @@ pub struct WorkspaceTable {
     pub arch: Option<Vec<String>>,
     /// See the package's key.
     pub flags: Option<Vec<String>>,
-    /// Relative to the workspace's root.
-    pub include_roots: Option<Vec<String>>,
     /// See the package's key.
     pub check: Option<Check>,
 }

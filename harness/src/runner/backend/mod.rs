@@ -1,6 +1,7 @@
 //! Where a kernel runs, seen from inside a worker. One trait, one file a backend, one conformance suite for all
 //! (`conformance.rs`).
 
+mod conformance;
 pub(crate) mod cpu;
 pub(crate) mod cuda;
 
