@@ -53,7 +53,11 @@ fn quiet(program: &str, arguments: &[&str], folder: &Path) -> Result<f64, Failur
     command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
     let status = command.status()?;
-    if status.success() { Ok(begun.elapsed().as_secs_f64()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
+    if status.success() {
+        Ok(begun.elapsed().as_secs_f64())
+    } else {
+        Err(format!("{program} {arguments:?}: {status}").into())
+    }
 }
 
 fn correctness_executable(root: &Path) -> Result<String, Failure> {

@@ -112,7 +112,8 @@ impl Queue {
         let mut device = String::new();
         for patch in queue::apply_all(&self.folder, scratch)? {
             let truth = patch.truth;
-            let mut row = PatchTruth { patch: patch.name.clone(), truth, launches: 0, aggregate: None, shapes: Vec::new() };
+            let mut row =
+                PatchTruth { patch: patch.name.clone(), truth, launches: 0, aggregate: None, shapes: Vec::new() };
             let wanted = arguments.patch.as_deref().is_none_or(|part| row.patch.contains(part));
             if wanted && matches!(truth, Truth::Helps | Truth::Slower | Truth::NoOp) {
                 let (old, new) = (cache.candidate(&order(&patch.before))?, cache.candidate(&order(&patch.after))?);
@@ -148,7 +149,13 @@ impl Queue {
     }
 
     /// All rows of a patch, measured until there are enough.
-    fn rows(&self, patch: &Applied, old: &Utf8Path, new: &Utf8Path, arguments: &Arguments) -> Result<Vec<Row>, Failure> {
+    fn rows(
+        &self,
+        patch: &Applied,
+        old: &Utf8Path,
+        new: &Utf8Path,
+        arguments: &Arguments,
+    ) -> Result<Vec<Row>, Failure> {
         let (old_key, new_key) = (source_digest(&patch.before, old)?, source_digest(&patch.after, new)?);
         let key = format!("{}-{}-{}", &self.code[..12], &old_key[..12], &new_key[..12]);
         let file = self.folder.join("patches/truth.jsonl");
@@ -227,8 +234,11 @@ fn today() -> String {
 /// in, and that is a new one in every run.
 fn source_digest(folder: &Utf8Path, candidate: &Utf8Path) -> Result<String, Failure> {
     let candidate: Candidate = serde_json::from_slice(&std::fs::read(candidate)?)?;
-    let mut files: Vec<Utf8PathBuf> =
-        folder.join("kernels").read_dir_utf8()?.map(|entry| Ok(entry?.into_path())).collect::<Result<_, std::io::Error>>()?;
+    let mut files: Vec<Utf8PathBuf> = folder
+        .join("kernels")
+        .read_dir_utf8()?
+        .map(|entry| Ok(entry?.into_path()))
+        .collect::<Result<_, std::io::Error>>()?;
     files.sort();
     let mut digests = candidate.compiler;
     for file in files {

@@ -106,7 +106,10 @@ pub(crate) fn compile_recipe(
     let (mut objects, mut remarks) = (Vec::new(), String::new());
     match &recipe.compiler {
         Ok(compiler) => {
-            candidate.compiler = compiler.version.lines().next().unwrap_or_default().to_owned();
+            // nvcc names its release on the fourth line, gcc and clang on the first.
+            let mut lines = compiler.version.lines();
+            let release = lines.clone().find(|line| line.contains("release")).or_else(|| lines.next());
+            candidate.compiler = release.unwrap_or_default().to_owned();
             let object = match manifest.class {
                 Class::Native => {
                     for source in manifest.compiled() {
@@ -173,7 +176,7 @@ fn compile_source(
         command.args(["-MMD", "-MF"]).arg(&dependencies);
     }
     let said = run(command, source)?;
-    check_includes(folder, manifest, source, &dependencies)?;
+    check_includes(folder, manifest, compiler, source, &dependencies)?;
     Ok((object, said))
 }
 
@@ -213,21 +216,22 @@ fn run(mut command: Command, source: &str) -> Result<String, BuildError> {
 fn check_includes(
     folder: &Utf8Path,
     manifest: &Manifest,
+    compiler: &Compiler,
     source: &str,
     dependencies: &Utf8Path,
 ) -> Result<(), BuildError> {
     let text = read(dependencies)?;
-    let roots: Vec<Utf8PathBuf> =
-        manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok()).collect();
+    // What the toolchain installed is not the candidate's to change: the system's headers, and those beside the compiler.
+    let installed = compiler.path.canonicalize_utf8().ok();
+    let installed = installed.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent).map(Utf8Path::to_owned);
+    let declared = manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok());
+    let roots: Vec<Utf8PathBuf> = declared.chain(installed).chain([Utf8PathBuf::from("/usr")]).collect();
     let own = folder.canonicalize_utf8().map_err(BuildError::file(folder))?;
     let after_target = text.split_once(": ").map_or("", |(_, list)| list);
     for included in after_target.split_whitespace().filter(|word| *word != "\\") {
         let path = folder.join(included);
         let path = path.canonicalize_utf8().unwrap_or(path);
-        // The compiler's own installation is not the candidate's to change.
-        let system = path.starts_with("/usr")
-            || path.components().any(|part| matches!(part.as_str(), "cu13" | "cuda" | "targets"));
-        if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) && !system {
+        if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) {
             return Err(BuildError::Include { source_file: source.to_owned(), included: included.to_owned() });
         }
     }

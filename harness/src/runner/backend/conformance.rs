@@ -72,7 +72,8 @@ fn conform(backend: &mut dyn Backend, object: &Utf8Path, symbols: &[&str], entri
         let got: Vec<f64> = (0..LEN).map(|index| decode(arena.output("y", 1), index, DType::F32)).collect();
         let wanted: Vec<f64> = (0..LEN).map(|index| f64::from(FACTOR) * (index + 5000) as f64).collect();
         assert_eq!(got, wanted, "entry {entry}");
-        let untouched = |index| arena.output("y", 0)[4 * index..4 * index + 4] == arena.poison_of(index, DType::F32).to_le_bytes();
+        let untouched =
+            |index| arena.output("y", 0)[4 * index..4 * index + 4] == arena.poison_of(index, DType::F32).to_le_bytes();
         assert!((0..LEN).all(untouched), "a call touches its own window only");
         assert_eq!(arena.trespass(), None);
     }
@@ -92,7 +93,12 @@ fn entry(factor: f32, launches: Vec<Launch>, workspace: Vec<Scratch>) -> EntryCa
     args[16..24].copy_from_slice(&(LEN as i64).to_le_bytes());
     args[24..28].copy_from_slice(&factor.to_le_bytes());
     let field = |name: &str, offset, size, buffer| ArgField { name: name.to_owned(), offset, size, buffer };
-    let fields = vec![field("x", 0, 8, Some(0)), field("y", 8, 8, Some(1)), field("n", 16, 8, None), field("factor", 24, 4, None)];
+    let fields = vec![
+        field("x", 0, 8, Some(0)),
+        field("y", 8, 8, Some(1)),
+        field("n", 16, 8, None),
+        field("factor", 24, 4, None),
+    ];
     EntryCall { symbol: "scale".to_owned(), args, fields, launches, workspace }
 }
 
@@ -103,7 +109,13 @@ fn compiled(backend: Kind, folder: &Utf8Path) -> kopt_build::compile::Built {
         backend.name()
     );
     std::fs::create_dir_all(folder.join("kernels")).unwrap();
-    let files = [("Cargo.toml", manifest.as_str()), ("kernels/scale.h", HEADER), ("kernels/scale.c", C), ("kernels/scale.cu", CUDA), ("kernels/scale.launch.toml", "")];
+    let files = [
+        ("Cargo.toml", manifest.as_str()),
+        ("kernels/scale.h", HEADER),
+        ("kernels/scale.c", C),
+        ("kernels/scale.cu", CUDA),
+        ("kernels/scale.launch.toml", ""),
+    ];
     for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
     }
