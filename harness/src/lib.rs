@@ -14,7 +14,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`kernel`] | the trait that says what an operator computes, and its parts: cases, buffers, roles |
+//! | [`mod@kernel`] | the trait that says what an operator computes, and its parts: cases, buffers, roles |
 //! | [`operators`] | the standard operators, one file each |
 //! | [`distribution`] | kinds of input that trials draw from |
 //! | [`tensor`] | values of buffers, rounded to their element type |

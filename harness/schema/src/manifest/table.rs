@@ -23,11 +23,12 @@ pub struct KernelTable {
     pub class: Option<Class>,
     /// Element type of the main buffers. Default: f32.
     pub dtype: Option<DType>,
-    /// Files that rounds may change. Default: kernels/<op>.<extension of the language>. The launch plan and kernels/<op>_knobs.h belong to them by themselves.
+    /// Files that rounds may change. Default: `kernels/<op>.<extension of the language>`. The launch plan and, where knobs are
+    /// declared, `kernels/<op>_knobs.h` belong to them by themselves.
     pub sources: Option<Vec<String>>,
-    /// Default: kernels/<op>.h.
+    /// Default: `kernels/<op>.h`.
     pub header: Option<String>,
-    /// Default for class device: kernels/<op>.launch.toml.
+    /// Default for class device: `kernels/<op>.launch.toml`.
     pub launch: Option<String>,
     /// Device architectures, such as sm_90 or gfx90a. Default: sm_90, gfx90a.
     pub arch: Option<Vec<String>>,
