@@ -28,11 +28,12 @@ fn example(arguments: &[&str]) -> Ran {
     Ran::of(shared(Sandbox::empty().command(&arguments)).current_dir(ROOT))
 }
 
-/// A new crate outside of any workspace, with this workspace's lock file.
-fn new_crate(arguments: &[&str]) -> Sandbox {
+/// A new crate outside of any workspace, with this workspace's lock file. Names differ from test to test: in a shared
+/// target folder cargo tells crates outside of a workspace apart by name alone.
+fn new_crate(name: &str, arguments: &[&str]) -> Sandbox {
     let sandbox = Sandbox::empty();
     let harness = format!("{ROOT}/harness");
-    sandbox.kopt(&[&["new", "demo", "--path", "demo", "--harness", &harness], arguments].concat()).exits(0);
+    sandbox.kopt(&[&["new", name, "--path", "demo", "--harness", &harness], arguments].concat()).exits(0);
     std::fs::copy(format!("{ROOT}/Cargo.lock"), sandbox.path("demo/Cargo.lock")).unwrap();
     sandbox
 }
@@ -56,7 +57,7 @@ fn an_example_is_right_and_says_so_to_people_and_programs() {
 
 #[test]
 fn a_new_crate_is_right_at_once_and_its_wrong_kernel_is_caught() {
-    let sandbox = new_crate(&["--op", "softmax"]);
+    let sandbox = new_crate("demo-softmax", &["--op", "softmax"]);
     check(&sandbox, &["odd", "--seeds", "1"]).exits(0).says("correct: ");
     let kernel = sandbox.read("demo/kernels/softmax.c");
     let wrong = "#include \"softmax.h\"\nint softmax(const softmax_args *args) {\n    for (int64_t i = 0; i < args->rows * args->cols; i++) {\n        args->y[i] = 0;\n    }\n    return 0;\n}\n";
@@ -73,7 +74,7 @@ fn a_new_crate_is_right_at_once_and_its_wrong_kernel_is_caught() {
 
 #[test]
 fn a_new_crate_with_an_operator_of_its_own_is_right_at_once() {
-    check(&new_crate(&["--op", "scale", "--own"]), &["odd", "--seeds", "1"]).exits(0).says("correct: ");
+    check(&new_crate("demo-scale", &["--op", "scale", "--own"]), &["odd", "--seeds", "1"]).exits(0).says("correct: ");
 }
 
 #[test]
