@@ -24,7 +24,7 @@ use Found::{Always, AtOddSizes, Never, OnPlainInputs, Once};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Tests at a time. Those of a hang only wait, for the time limit of the example's manifest.
+/// Tests at a time. Those of a hang only wait, for the time limit that they set.
 const THREADS: usize = 6;
 
 /// Inputs that tell every mistake from the right result. Others need not: on constant rows the mean is right, and
