@@ -7,7 +7,7 @@ use kopt_schema::expression::Value;
 use kopt_schema::manifest::{Class, Manifest, ShapeValue};
 use kopt_schema::plan::{self, PlanContext};
 
-use crate::bindings::{self, Bindings, FieldType};
+use crate::bindings::{self, Bindings, EntryStruct, FieldType};
 use crate::compile::{self, Built};
 use crate::environment;
 use crate::error::BuildError;
@@ -80,7 +80,9 @@ fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Re
     let Some(file) = &manifest.launch else { return Ok(()) };
     let path = folder.join(file);
     let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
-    let context = plan_context(manifest, bindings);
+    let fields = |entry: &EntryStruct| entry.fields.iter().map(|field| field.name.clone()).collect();
+    let entries = bindings.entries.iter().map(|entry| (entry.symbol.clone(), fields(entry))).collect();
+    let context = PlanContext::of(manifest, entries);
     let plan = plan::parse(file, &text, &context).map_err(BuildError::Manifest)?;
     let knobs = compile::knob_values(folder, manifest)?;
     for shape in &manifest.shapes {
@@ -98,23 +100,6 @@ fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Re
         }
     }
     Ok(())
-}
-
-fn plan_context(manifest: &Manifest, bindings: &Bindings) -> PlanContext {
-    let named = |wanted: fn(&ShapeValue) -> bool| -> Vec<String> {
-        let first = manifest.shapes.first().map(|shape| shape.parameters.as_slice()).unwrap_or_default();
-        first.iter().filter(|(_, value)| wanted(value)).map(|(name, _)| name.clone()).collect()
-    };
-    let mut integers = named(|value| matches!(value, ShapeValue::Size(_)));
-    integers.extend(manifest.knobs.keys().cloned());
-    let mut texts = named(|value| matches!(value, ShapeValue::Choice(_)));
-    texts.push("dtype".to_owned());
-    let fields = |entry: &bindings::EntryStruct| entry.fields.iter().map(|field| field.name.clone()).collect();
-    let mut entries: Vec<(String, Vec<String>)> =
-        bindings.entries.iter().map(|entry| (entry.symbol.clone(), fields(entry))).collect();
-    // The forward entry is the default of a launch.
-    entries.sort_by_key(|(symbol, _)| *symbol != manifest.op);
-    PlanContext { entries, integers, texts }
 }
 
 /// The file that `kopt_harness::kernel!` includes.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
 use crate::expression::{Expression, ExpressionError, Scope, Type, Value};
+use crate::manifest::{Manifest, ShapeValue};
 use crate::spelling::nearest;
 
 /// An expression as it is written: a text, or a bare integer.
@@ -174,6 +175,21 @@ pub struct PlanContext {
     pub integers: Vec<String>,
     /// Choices of a shape, and `dtype`: texts.
     pub texts: Vec<String>,
+}
+
+impl PlanContext {
+    /// What the plan of a crate may refer to: `entries` are those its header declares, with the fields of each.
+    #[must_use]
+    pub fn of(manifest: &Manifest, mut entries: Vec<(String, Vec<String>)>) -> Self {
+        // The forward entry is the default of a launch.
+        entries.sort_by_key(|(symbol, _)| *symbol != manifest.op);
+        let (mut integers, mut texts) = (Vec::new(), vec!["dtype".to_owned()]);
+        for (name, value) in manifest.shapes.first().map(|shape| shape.parameters.as_slice()).unwrap_or_default() {
+            if matches!(value, ShapeValue::Size(_)) { &mut integers } else { &mut texts }.push(name.clone());
+        }
+        integers.extend(manifest.knobs.keys().cloned());
+        Self { entries, integers, texts }
+    }
 }
 
 /// The most threads of a block on every device we know.

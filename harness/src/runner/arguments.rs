@@ -83,18 +83,9 @@ pub(crate) fn entry_call(
 
 /// Reads a candidate's launch plan.
 pub(crate) fn read_plan(text: &str, manifest: &Manifest, layouts: &[EntryLayout]) -> Result<Plan, String> {
-    let mut entries: Vec<(String, Vec<String>)> = layouts
-        .iter()
-        .map(|layout| (layout.symbol.to_owned(), layout.fields.iter().map(|field| field.name.to_owned()).collect()))
-        .collect();
-    entries.sort_by_key(|(symbol, _)| *symbol != manifest.op);
-    let first = manifest.shapes.first().map(|shape| shape.parameters.as_slice()).unwrap_or_default();
-    let (mut integers, mut texts) = (Vec::new(), vec!["dtype".to_owned()]);
-    for (name, value) in first {
-        if matches!(value, ShapeValue::Size(_)) { &mut integers } else { &mut texts }.push(name.clone());
-    }
-    integers.extend(manifest.knobs.keys().cloned());
-    let context = PlanContext { entries, integers, texts };
+    let fields = |layout: &EntryLayout| layout.fields.iter().map(|field| field.name.to_owned()).collect();
+    let entries = layouts.iter().map(|layout| (layout.symbol.to_owned(), fields(layout))).collect();
+    let context = PlanContext::of(manifest, entries);
     let file = manifest.launch.as_deref().unwrap_or("launch plan");
     plan::parse(file, text, &context)
         .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
