@@ -1,7 +1,7 @@
 //! The memory of one case: inputs encoded, outputs poisoned, everything else patterned, and what it looks like after a
 //! call.
 //!
-//! Outputs are poisoned with random bits, NaNs or huge numbers: an element that a kernel never wrote still holds its own
+//! Outputs are poisoned with random bits, NaNs and huge numbers: an element that a kernel never wrote still holds its own
 //! bits, and one that it read first has spread them. Every byte of the output file that belongs to no buffer holds
 //! a pattern; a changed one was written out of bounds.
 
@@ -22,11 +22,18 @@ pub(crate) struct Arena {
     input_fences: Vec<(usize, usize)>,
     output_fences: Vec<(usize, usize)>,
     noise: u64,
+    turn: u64,
 }
 
 impl Arena {
-    /// Lays out `windows` copies of the buffers. `noise` seeds poison and pattern.
-    pub(crate) fn new(buffers: Vec<Buffer>, windows: usize, layout: Layout, noise: u64) -> std::io::Result<Self> {
+    /// Lays out `windows` copies of the buffers. `noise` seeds poison and pattern; `turn` chooses the kinds of poison.
+    pub(crate) fn new(
+        buffers: Vec<Buffer>,
+        windows: usize,
+        layout: Layout,
+        noise: u64,
+        turn: u64,
+    ) -> std::io::Result<Self> {
         let mut files = [Placer::default(), Placer::default()];
         let mut placed: Vec<Placed> = Vec::new();
         for buffer in &buffers {
@@ -48,6 +55,7 @@ impl Arena {
             input_fences: input_file.fences,
             output_fences: output_file.fences,
             noise,
+            turn,
         };
         arena.inputs.seal()?;
         if layout == Layout::Fenced {
@@ -79,7 +87,7 @@ impl Arena {
             let bytes = &mut self.outputs.bytes_mut()[start..start + place.bytes];
             let size = buffer.dtype.size();
             for (index, element) in bytes.chunks_exact_mut(size).enumerate() {
-                element.copy_from_slice(&poison_bits(self.noise, index, buffer.dtype).to_le_bytes()[..size]);
+                element.copy_from_slice(&poison_bits(self.noise, self.turn, index, buffer.dtype).to_le_bytes()[..size]);
             }
         }
     }
@@ -103,7 +111,7 @@ impl Arena {
 
     /// The bytes that an element was poisoned with.
     pub(crate) fn poison_of(&self, index: usize, dtype: DType) -> u32 {
-        poison_bits(self.noise, index, dtype)
+        poison_bits(self.noise, self.turn, index, dtype)
     }
 
     /// The first byte outside every buffer that no longer holds the pattern, told as a place near a buffer. Fenced
@@ -194,20 +202,29 @@ fn pattern(bytes: &mut [u8], noise: u64) {
     }
 }
 
-/// What an output holds before a call: for half of all seeds a quiet NaN with a random payload that no arithmetic
-/// produces, for the others a huge finite number. The first spreads through arithmetic; the second also survives a
-/// maximum or a comparison, which drop a NaN.
-fn poison_bits(noise: u64, index: usize, dtype: DType) -> u32 {
+/// Ways to poison an element.
+pub(crate) const POISONS: u64 = 3;
+
+/// What an output holds before a call: a quiet NaN with a random payload that no arithmetic produces, or a huge finite
+/// number of either sign. The NaN spreads through arithmetic; the huge ones also survive a maximum or a minimum, which
+/// drop a NaN. Elements differ in kind, and from turn to turn each takes the next one.
+fn poison_bits(noise: u64, turn: u64, index: usize, dtype: DType) -> u32 {
     let random = mix(!noise, index);
+    // The kind must not depend on the noise: turns have different noise and must take different kinds.
+    let kind = (mix(0, index) % POISONS + turn) % POISONS;
     let (sign, payload) = ((random >> 63) as u32, (random & 0x003f_ffff) as u32);
-    let huge = noise & 1 == 1;
-    match (dtype, huge) {
-        (DType::F32, false) => sign << 31 | 0x7fc0_0000 | payload.max(1),
-        (DType::F32, true) => sign << 31 | 0x7080_0000 | payload,
-        (DType::Bf16, false) => sign << 15 | 0x7fc0 | (payload & 0x3f).max(1),
-        (DType::Bf16, true) => sign << 15 | 0x7080 | (payload & 0x7f),
-        (DType::F16, false) => sign << 15 | 0x7e00 | (payload & 0x1ff).max(1),
-        (DType::F16, true) => sign << 15 | 0x7800 | (payload & 0x3ff),
-        (DType::I32, _) => random as u32 | 0x4000_0000,
+    match (dtype, kind) {
+        (DType::F32, 0) => sign << 31 | 0x7fc0_0000 | payload.max(1),
+        (DType::F32, 1) => 0x7080_0000 | payload,
+        (DType::F32, _) => 0xf080_0000 | payload,
+        (DType::Bf16, 0) => sign << 15 | 0x7fc0 | (payload & 0x3f).max(1),
+        (DType::Bf16, 1) => 0x7080 | (payload & 0x7f),
+        (DType::Bf16, _) => 0xf080 | (payload & 0x7f),
+        (DType::F16, 0) => sign << 15 | 0x7e00 | (payload & 0x1ff).max(1),
+        (DType::F16, 1) => 0x7800 | (payload & 0x3ff),
+        (DType::F16, _) => 0xf800 | (payload & 0x3ff),
+        (DType::I32, 0) => random as u32 | 0x4000_0000,
+        (DType::I32, 1) => 0x7f00_0000 | payload,
+        (DType::I32, _) => 0x8000_0000 | payload,
     }
 }

@@ -10,7 +10,7 @@ use kopt_schema::manifest::Manifest;
 use kopt_schema::message::{FailureKind, Message, Outcome, Trial, TrialPlan};
 use libtest_mimic::{Arguments, Completion, Failed, Trial as Test};
 
-use super::arena::Arena;
+use super::arena::{Arena, POISONS};
 use super::candidate::{Absent, Loaded};
 use super::cases::{self, TrialSpec};
 use super::contestant::{Contestant, Loss};
@@ -118,11 +118,14 @@ impl Suite {
         // A heavy case gets a twentieth, so that many seeds stay affordable.
         let count = if heavy { (wanted / 20).max(1) } else { wanted };
         let secret = || getrandom::u64().map_err(|error| format!("no secret seed: {error}"));
-        if count == 1 {
-            return secret().map(|seed| vec![seed]);
+        let mut seeds = Vec::new();
+        let first = secret()?;
+        // Seeds of consecutive turns: between any three of them an element is poisoned in all ways.
+        for index in 0..u64::from(count) {
+            let seed = secret()? >> 1;
+            seeds.push(seed - seed % POISONS + (first % POISONS + index) % POISONS);
         }
-        // The last bit chooses the poison: several seeds see both kinds.
-        (0..u64::from(count)).map(|index| Ok(secret()? & !1 | index & 1)).collect()
+        Ok(seeds)
     }
 
     /// One seed of a trial.
@@ -131,9 +134,9 @@ impl Suite {
         let entry = spec.layout.symbol;
         let buffers = self.kernel.buffers(entry, case);
         let inputs = self.kernel.inputs(entry, case, spec.distribution, &mut Draw::new(seed, "inputs"));
-        let noise = Draw::new(seed, "noise").bits() & !1 | seed & 1;
-        let mut arena =
-            Arena::new(buffers, 1, Layout::Fenced, noise).map_err(|error| setup(format!("memory: {error}")))?;
+        let noise = Draw::new(seed, "noise").bits();
+        let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
+            .map_err(|error| setup(format!("memory: {error}")))?;
         arena.fill(0, 0, &inputs);
         arena.poison(0);
         let before = arena.input_sum();

@@ -243,7 +243,7 @@ impl Pool {
         let windows = (POOL / bytes.max(1)).clamp(1, WINDOWS);
         let seed = getrandom::u64().map_err(|error| setup(error.to_string()))?;
         let mut arena =
-            Arena::new(buffers, windows, Layout::Packed, seed).map_err(|error| setup(format!("memory: {error}")))?;
+            Arena::new(buffers, windows, Layout::Packed, seed, 0).map_err(|error| setup(format!("memory: {error}")))?;
         let mut draw = Draw::new(seed, "inputs");
         for window in 0..windows {
             for (layout, first) in layouts.iter().zip(&firsts) {

@@ -209,7 +209,7 @@ impl Resolver<'_> {
     }
 
     fn check(&mut self, own: Option<&Check>, inherited: Option<&Check>) -> CheckSettings {
-        let seeds = own.and_then(|c| c.seeds).or_else(|| inherited.and_then(|c| c.seeds)).unwrap_or(2);
+        let seeds = own.and_then(|c| c.seeds).or_else(|| inherited.and_then(|c| c.seeds)).unwrap_or(3);
         let timeout_s = own.and_then(|c| c.timeout_s).or_else(|| inherited.and_then(|c| c.timeout_s)).unwrap_or(20.0);
         if seeds == 0 {
             self.wrong(&["check".into(), "seeds".into()], "a trial needs at least one seed", None);

@@ -69,7 +69,7 @@ pub struct WorkspaceTable {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Secret seeds a trial. Default: 2.
+    /// Secret seeds a trial. Default: 3.
     pub seeds: Option<u32>,
     /// Seconds after which a kernel counts as hanging. Default: 20.
     pub timeout_s: Option<f64>,

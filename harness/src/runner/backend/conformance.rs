@@ -53,7 +53,7 @@ fn conform(backend: &mut dyn Backend, object: &Utf8Path, symbols: &[&str], entri
         Buffer::input("x", Role::Activation, DType::F32, 1, LEN),
         Buffer::output("y", Role::Output, DType::F32, 1, LEN),
     ];
-    let mut arena = Arena::new(buffers, 2, Layout::Fenced, 4).unwrap();
+    let mut arena = Arena::new(buffers, 2, Layout::Fenced, 4, 0).unwrap();
     for window in 0..2 {
         let mut tensors = Tensors::default();
         tensors.insert("x", Values::Float((0..LEN).map(|index| (index + 5000 * window) as f32).collect()));
@@ -153,6 +153,7 @@ fn the_cpu_passes_on_what_an_entry_returns() {
         1,
         Layout::Packed,
         4,
+        0,
     )
     .unwrap();
     let wire = arena.wire(vec![entry(0.0, Vec::new(), Vec::new())]);
