@@ -1,7 +1,7 @@
 //! Means with intervals, and gains. A gain is `t_old / t_new - 1`; gains are averaged as logarithms, so that +25 % and
 //! the -20 % that undoes it cancel.
 
-use crate::student;
+use crate::effect::Effect;
 
 /// An estimate and its two-sided interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,14 +25,9 @@ impl Interval {
 /// The mean of independent samples with its interval at `confidence`. One sample alone has no interval: it is infinite.
 #[must_use]
 pub fn mean_interval(samples: &[f64], confidence: f64) -> Interval {
-    let n = samples.len() as f64;
-    let mean = samples.iter().sum::<f64>() / n;
-    if samples.len() < 2 {
-        return Interval { estimate: mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
-    }
-    let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student::quantile(0.5 + confidence / 2.0, n - 1.0) * (variance / n).sqrt();
-    Interval { estimate: mean, low: mean - half, high: mean + half }
+    let effect = Effect::of(samples);
+    let alpha = (1.0 - confidence) / 2.0;
+    Interval { estimate: effect.mean, low: effect.lower(alpha), high: effect.upper(alpha) }
 }
 
 /// The gain whose logarithm is `ln(t_old / t_new)`.

@@ -1,4 +1,5 @@
-//! Medians, and how well they are known.
+//! Medians, and how well they are known: the times of one contestant are skewed, and their mean is not what it usually
+//! takes.
 
 /// The median; not a number for no samples.
 #[must_use]
@@ -33,7 +34,8 @@ pub fn median_interval(samples: &[f64]) -> (f64, f64) {
     (sorted[k - 1], sorted[n - k])
 }
 
-fn sorted(samples: &[f64]) -> Vec<f64> {
+/// The samples in ascending order; not-a-number comes last (first where its sign bit is set).
+pub(crate) fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
