@@ -84,6 +84,18 @@ impl Buffer {
     }
 }
 
+/// What may be done to an entry's inputs such that its outputs are known without being computed again. The referee deals
+/// every timed call data that the process has not seen, and a reference takes longer than the call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Symmetry {
+    /// Rows of the batch. Turning the rows of all buffers in `turned` round leaves the others as they are.
+    pub rows: usize,
+    /// Buffers, read and written, that have one run of elements for each row of the batch.
+    pub turned: Vec<&'static str>,
+    /// Inputs that may be multiplied, and the outputs that are multiplied with each.
+    pub scaled: Vec<(&'static str, Vec<&'static str>)>,
+}
+
 /// An operator. The standard ones are in [`crate::operators`]; a crate with one of its own implements this and passes
 /// the value to [`crate::kernel!`].
 pub trait Kernel: Send + Sync {
@@ -134,6 +146,12 @@ pub trait Kernel: Send + Sync {
         cost
     }
 
+    /// What may be done to the inputs at no cost to the reference. By default nothing: each content is evaluated.
+    fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
+        let _ = (entry, case);
+        Symmetry::default()
+    }
+
     /// Shapes that no manifest lists and every kernel must get right: 1, primes, tile sizes ± 1.
     fn odd_shapes(&self) -> Vec<Shape>;
 
@@ -169,6 +187,9 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         (**self).cost(entry, case)
+    }
+    fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
+        (**self).symmetry(entry, case)
     }
     fn odd_shapes(&self) -> Vec<Shape> {
         (**self).odd_shapes()

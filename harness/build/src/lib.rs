@@ -11,6 +11,7 @@
 //! | [`manifest`] | the crate's table, read from disk, and the files it names |
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
+//! | [`code`] | what of an object runs: equal code needs no clock |
 //! | [`toolchain`] | which compilers are here |
 //! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
 //! | [`script`] | what `build.rs` does with all that |
@@ -20,6 +21,7 @@
 
 pub mod bindings;
 pub mod cache;
+pub mod code;
 pub mod compile;
 mod digest;
 mod environment;

@@ -12,14 +12,18 @@
 //! | [`candidate`] | what a kernel compiles to: object, digest, plan, knobs |
 //! | [`message`] | JSON lines on stdout and in the file named by `KOPT_OUT` |
 //! | [`wire`] | requests and replies between judge and worker |
+//! | [`bout`] | requests and replies between referee and judge, and the raw record of a launch |
+//! | [`evidence`] | everything a verdict rests on, and the verdict |
 //! | [`exit`] | exit codes |
 //! | [`diagnostic`] | an error that points into a file |
 //!
 //! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
 
+pub mod bout;
 pub mod candidate;
 pub mod diagnostic;
 pub mod dtype;
+pub mod evidence;
 pub mod exit;
 pub mod expression;
 pub mod knobs;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::evidence::{Estimate, StageKind, Verdict};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,10 @@ pub enum Message {
     Latency(Latency),
     /// One pair of fresh processes of an interleaved comparison.
     Launch(Launch),
+    /// The data of a comparison was looked at.
+    Look(Look),
+    /// A comparison was decided, or its evidence judged again.
+    Verdict(Decision),
     /// A kernel's checks or benches are complete.
     Summary(Summary),
     /// Something could not be done.
@@ -114,6 +119,12 @@ pub enum FailureKind {
     ReturnedError,
     /// The process answered out of turn or with something else.
     Protocol,
+    /// The process took more memory than it may.
+    MemoryLimit,
+    /// Outputs changed after the call had returned.
+    LateWrite,
+    /// The process started threads or processes, or ran while it was to wait.
+    Stray,
     /// The harness could not run the kernel.
     Setup,
 }
@@ -269,6 +280,49 @@ pub struct LaunchCase {
     pub a_s: f64,
     /// Median seconds a call of B.
     pub b_s: f64,
+}
+
+/// A look at the data of a comparison that is under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Look {
+    /// The package's name.
+    pub kernel: String,
+    /// The stage that is under way.
+    pub stage: StageKind,
+    /// Launches of that stage so far.
+    pub launches: usize,
+    /// Launches at the next look, if there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_look: Option<usize>,
+    /// Gain over all shapes in this stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Estimate>,
+    /// The incumbent against itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Estimate>,
+    /// Seconds since the comparison began.
+    pub seconds: f64,
+}
+
+/// The verdict of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Decision {
+    /// The package's name.
+    pub kernel: String,
+    /// The version that stands: a commit.
+    pub incumbent: String,
+    /// The version that challenges it: a commit, or `working tree`.
+    pub candidate: String,
+    /// Ruling, direction, reasons, estimates.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The file with the evidence; `-` for standard input.
+    pub evidence: String,
+    /// For evidence that was judged again: what of it differs from what was recorded. Empty where all agrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differences: Option<Vec<String>>,
 }
 
 /// A kernel's checks or benches are complete.

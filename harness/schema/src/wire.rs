@@ -1,6 +1,6 @@
 //! What the process that judges says to the process that runs a kernel, and back: one JSON object a line, over pipes
-//! that were opened before any candidate code was loaded. One request, one reply. Whatever else the worker prints is
-//! never read.
+//! that were opened before any candidate code was loaded. One request, one reply that repeats the request's random
+//! number: an answer to a question that was not asked yet is none. Whatever else the worker prints is never read.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,22 @@ use crate::manifest::Backend;
 use crate::plan::{Fill, Launch};
 
 /// Version of this protocol.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Descriptor on which a worker answers. Requests come on standard input.
 pub const REPLY_FD: i32 = 3;
 
 /// First descriptor of shared memory; each arena brings two, its inputs and its outputs.
 pub const FIRST_MEMORY_FD: i32 = 4;
+
+/// A request or a reply with the number of its turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn<T> {
+    /// Random, and the same in request and reply. Zero in the last words of a process that faults.
+    pub turn: u64,
+    /// What is said.
+    pub says: T,
+}
 
 /// To the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +63,14 @@ pub enum Request {
         cold: bool,
         /// How many calls.
         calls: u64,
+        /// Whether the contents of the windows are new, and results are wanted back: devices with a memory of their own
+        /// copy both, outside the timed region.
+        fresh: bool,
+        /// Whether the thread's processor time is counted, where the device is the processor, and not the wall's: what
+        /// others do to the machine is then left out.
+        processor: bool,
+        /// A share of each call's time that is waited after it, inside the timed region: a known slowdown.
+        handicap: f64,
     },
     /// Measure what the device can do at most.
     Ceilings,
@@ -172,6 +189,10 @@ pub enum Reply {
     Ceilings {
         /// Bytes read and written a second by a copy.
         copy_bytes_per_s: f64,
+        /// Bytes read a second, where it is measured.
+        read_bytes_per_s: Option<f64>,
+        /// Bytes written a second, where it is measured.
+        write_bytes_per_s: Option<f64>,
         /// Fused multiply-adds at f32, two flops each.
         fma_flops_per_s: Option<f64>,
     },

@@ -12,7 +12,7 @@ use kopt_schema::operator::{Parameter, ROUTINGS};
 use super::matmul::{self, Product};
 use crate::distribution::Distribution;
 use crate::error_model::Rounding;
-use crate::kernel::{Buffer, Case, Kernel, Role};
+use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Tensors, Values};
 
 /// Product of each group of rows with the group's matrix.
@@ -76,6 +76,11 @@ impl Kernel for GroupedMatmul {
         };
         let [rows, _, k, n] = sizes(case);
         Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: 2.0 * rows as f64 * k as f64 * n as f64 }
+    }
+
+    /// Rows belong to groups and stay where they are.
+    fn symmetry(&self, _entry: &str, _case: &Case) -> Symmetry {
+        Symmetry { scaled: vec![("x", vec!["y"]), ("w", vec!["y"])], ..Symmetry::default() }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

@@ -11,7 +11,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role};
+use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "matmul_backward";
@@ -88,6 +88,16 @@ impl Kernel for Matmul {
             bytes_read: bytes(false),
             bytes_written: bytes(true),
             flops: products * 2.0 * m as f64 * n as f64 * k as f64,
+        }
+    }
+
+    fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
+        let (rows, ..) = sizes(case);
+        if entry == BACKWARD {
+            let scaled = vec![("a", vec!["db"]), ("b", vec!["da"]), ("dc", vec!["da", "db"])];
+            Symmetry { rows, turned: vec!["a", "dc", "da"], scaled }
+        } else {
+            Symmetry { rows, turned: vec!["a", "c"], scaled: vec![("a", vec!["c"]), ("b", vec!["c"])] }
         }
     }
 

@@ -12,7 +12,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role};
+use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "rmsnorm_backward";
@@ -105,6 +105,16 @@ impl Kernel for RmsNorm {
         let per_element = if entry == BACKWARD { 10.0 } else { 4.0 };
         let flops = per_element * case.size("rows") as f64 * case.size("cols") as f64;
         Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops }
+    }
+
+    fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
+        let rows = case.size("rows");
+        if entry == BACKWARD {
+            let scaled = vec![("weight", vec!["dx"]), ("dy", vec!["dx", "dweight"])];
+            Symmetry { rows, turned: vec!["x", "inv_rms", "dy", "dx"], scaled }
+        } else {
+            Symmetry { rows, turned: vec!["x", "y", "inv_rms"], scaled: vec![("weight", vec!["y"])] }
+        }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

@@ -10,7 +10,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role};
+use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Tensors};
 
 /// Softmax over each row.
@@ -72,6 +72,12 @@ impl Kernel for Softmax {
         // Maximum, subtraction, exponential, sum, division.
         let flops = 5.0 * (case.size("rows") * case.size("cols")) as f64;
         Cost { bytes_read: bytes[0], bytes_written: bytes[1], flops }
+    }
+
+    /// A single row may be turned round within itself.
+    fn symmetry(&self, _entry: &str, case: &Case) -> Symmetry {
+        let rows = if case.size("rows") == 1 { case.size("cols") } else { case.size("rows") };
+        Symmetry { rows, turned: vec!["x", "y"], scaled: Vec::new() }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

@@ -65,6 +65,11 @@ impl Arena {
         Ok(arena)
     }
 
+    /// The two files, as a worker gets them.
+    pub(crate) fn files(&self) -> (&Shared, &Shared) {
+        (&self.inputs, &self.outputs)
+    }
+
     /// Writes the inputs of a window; `first` is where the entry's buffers start.
     pub(crate) fn fill(&mut self, window: usize, first: usize, tensors: &Tensors) {
         let mut seen = std::collections::BTreeSet::new();
@@ -90,6 +95,20 @@ impl Arena {
                 element.copy_from_slice(&poison_bits(self.noise, self.turn, index, buffer.dtype).to_le_bytes()[..size]);
             }
         }
+    }
+
+    /// The bytes of a window of a buffer, in its file.
+    pub(crate) fn span(&self, buffer: usize, window: usize) -> std::ops::Range<usize> {
+        let place = &self.placed[buffer];
+        place.offsets[window]..place.offsets[window] + place.bytes
+    }
+
+    /// What the file of outputs looks like before any call: every window poisoned, a pattern elsewhere.
+    pub(crate) fn poisoned_image(&mut self) -> Vec<u8> {
+        pattern(self.outputs.bytes_mut(), self.noise);
+        let windows = self.placed.first().map_or(0, |place| place.offsets.len());
+        (0..windows).for_each(|window| self.poison(window));
+        self.outputs.bytes().to_vec()
     }
 
     /// A checksum of the inputs, to see that they are the same after a call.

@@ -21,7 +21,11 @@ enum Element {
 
 /// Compares an output; nothing if every element is right.
 pub(crate) fn compare(expected: &Expected, buffer: &Buffer, arena: &Arena, window: usize) -> Option<Loss> {
-    let bytes = arena.output(expected.name, window);
+    compare_bytes(expected, buffer, arena.output(expected.name, window), arena)
+}
+
+/// Compares the bytes of an output that was poisoned as those of the arena.
+pub(crate) fn compare_bytes(expected: &Expected, buffer: &Buffer, bytes: &[u8], arena: &Arena) -> Option<Loss> {
     let poison = |index| arena.poison_of(index, buffer.dtype);
     Comparison { expected, buffer, bytes, poison: &poison }.verdict()
 }

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use command_fds::{CommandFdExt as _, FdMapping};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::FailureKind;
-use kopt_schema::wire::{self, Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, WIRE_VERSION};
+use kopt_schema::wire::{self, Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, WIRE_VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::arena::Arena;
 use super::candidate::Loaded;
+use super::memory::Shared;
 use super::worker;
 
 /// Why a contestant lost: what a failed trial reports.
@@ -38,6 +39,9 @@ impl Loss {
 /// Starting a worker and loading an object, a GPU context included, may take this long.
 const START: Duration = Duration::from_secs(60);
 
+/// How often a contestant that has not answered yet is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// No reply is longer than this.
 const LONGEST_REPLY: usize = 1 << 16;
 
@@ -49,6 +53,10 @@ pub(crate) struct Contestant {
     unread: Vec<u8>,
     /// Addresses of each attached arena's inputs and outputs, to explain faults.
     addresses: Vec<(u64, u64)>,
+    /// Resident bytes that it may have beyond shared memory.
+    pub memory: u64,
+    /// Bytes of the files it was given.
+    given: u64,
     pub device: String,
 }
 
@@ -60,19 +68,22 @@ impl Contestant {
         symbols: &[String],
         arenas: &[&Arena],
     ) -> Result<Self, Loss> {
-        let mut contestant = Self::spawn(arenas)?;
+        let files: Vec<_> = arenas.iter().map(|arena| arena.files()).collect();
+        let mut contestant = Self::spawn(&files)?;
         contestant.load(candidate, backend, symbols)?;
         Ok(contestant)
     }
 
-    /// Starts a worker. It dies with the thread that calls this, so that a killed judge leaves none behind.
-    pub(crate) fn spawn(arenas: &[&Arena]) -> Result<Self, Loss> {
+    /// Starts a worker that gets these files, inputs and outputs of each arena. It dies with the thread that calls this,
+    /// so that a killed judge leaves none behind.
+    pub(crate) fn spawn(files: &[(&Shared, &Shared)]) -> Result<Self, Loss> {
         let failed =
             |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
         let mut mappings = vec![FdMapping { parent_fd: answer.into(), child_fd: REPLY_FD }];
-        for (index, arena) in (0i32..).zip(arenas) {
-            let both = [arena.inputs.descriptor(false), arena.outputs.descriptor(true)];
+        let given = files.iter().map(|(inputs, outputs)| (inputs.len() + outputs.len()) as u64).sum();
+        for (index, (inputs, outputs)) in (0i32..).zip(files) {
+            let both = [inputs.descriptor(false), outputs.descriptor(true)];
             for (offset, descriptor) in (0i32..).zip(both) {
                 let parent_fd: OwnedFd = descriptor.map_err(|error| failed("shared memory", &error))?;
                 mappings.push(FdMapping { parent_fd, child_fd: FIRST_MEMORY_FD + 2 * index + offset });
@@ -91,7 +102,8 @@ impl Contestant {
         // The command holds the descriptors of the child's ends: with them open, its death would not close the pipe.
         drop(command);
         let requests = child.stdin.take();
-        Ok(Self { child, requests, replies, unread: Vec::new(), addresses: Vec::new(), device: String::new() })
+        let (unread, addresses, device) = (Vec::new(), Vec::new(), String::new());
+        Ok(Self { child, requests, replies, unread, addresses, memory: u64::MAX, given, device })
     }
 
     /// Loads the candidate.
@@ -137,7 +149,9 @@ impl Contestant {
 
     /// One request, one reply.
     pub(crate) fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Loss> {
-        let line = serde_json::to_string(request).map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
+        let turn = getrandom::u64().map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?.max(1);
+        let line = serde_json::to_string(&Turn { turn, says: request })
+            .map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all((line + "\n").as_bytes()),
             None => Ok(()),
@@ -146,8 +160,17 @@ impl Contestant {
             return Err(self.ended(None));
         }
         let Some(line) = self.read_line(limit)? else { return Err(self.ended(None)) };
-        match serde_json::from_slice(&line) {
-            Ok(Reply::Failed { message, blame }) => {
+        let Ok(reply) = serde_json::from_slice::<Turn<Reply>>(&line) else {
+            return Err(Loss::new(FailureKind::Protocol, "the process answered with something that is no reply"));
+        };
+        if let Reply::Fault { signal, address } = reply.says {
+            return Err(self.ended(Some((signal, address))));
+        }
+        if reply.turn != turn || !self.unread.is_empty() {
+            return Err(Loss::new(FailureKind::Protocol, "the process answered a question that it was not asked"));
+        }
+        match reply.says {
+            Reply::Failed { message, blame } => {
                 let kind = match blame {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
                     Blame::Kernel => FailureKind::Crashed,
@@ -155,15 +178,14 @@ impl Contestant {
                 };
                 Err(Loss { no_device: blame == Blame::NoDevice, ..Loss::new(kind, message) })
             }
-            Ok(Reply::Fault { signal, address }) => Err(self.ended(Some((signal, address)))),
-            Ok(reply) => Ok(reply),
-            Err(_) => Err(Loss::new(FailureKind::Protocol, "the worker answered with something that is no reply")),
+            reply => Ok(reply),
         }
     }
 
     /// A line of the channel; none if it was closed.
     fn read_line(&mut self, limit: Duration) -> Result<Option<Vec<u8>>, Loss> {
         let deadline = Instant::now() + limit;
+        let mut is_dead = false;
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 let rest = self.unread.split_off(end + 1);
@@ -175,13 +197,22 @@ impl Contestant {
                 return Err(Loss::new(FailureKind::Protocol, "the worker's reply has no end"));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            if left.is_zero() {
+                let message =
+                    format!("no answer within {:.1} s: the kernel hangs or is far too slow", limit.as_secs_f64());
+                return Err(Loss::new(FailureKind::TimedOut, message));
+            }
+            let timeout = Timespec::try_from(left.min(LOOK)).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
             let mut descriptors = [PollFd::from_borrowed_fd(self.replies.as_fd(), PollFlags::IN)];
             match poll(&mut descriptors, Some(&timeout)) {
+                // What it started may hold the channel open when it is dead. Its last words were waited for once more.
+                Ok(0) if is_dead => return Ok(None),
                 Ok(0) => {
-                    let message =
-                        format!("no answer within {:.1} s: the kernel hangs or is far too slow", limit.as_secs_f64());
-                    return Err(Loss::new(FailureKind::TimedOut, message));
+                    if let Some(loss) = self.takes_too_much() {
+                        return Err(loss);
+                    }
+                    is_dead = matches!(self.child.try_wait(), Ok(Some(_)));
+                    continue;
                 }
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
@@ -194,6 +225,30 @@ impl Contestant {
                 Err(error) => return Err(Loss::new(FailureKind::Setup, format!("read: {error}"))),
             }
         }
+    }
+
+    /// Whether it has more memory than it may.
+    pub(crate) fn takes_too_much(&self) -> Option<Loss> {
+        let taken = self.own_memory();
+        (taken > self.memory).then(|| {
+            let message = format!("took {} MiB of memory, and may take {}", taken >> 20, self.memory >> 20);
+            Loss::new(FailureKind::MemoryLimit, message)
+        })
+    }
+
+    /// Resident memory of its own: private, and shared beyond what it was given.
+    fn own_memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let bytes = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+        };
+        bytes("RssAnon:") + bytes("RssShmem:").saturating_sub(self.given)
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// What a closed channel or a fault means.

@@ -94,7 +94,7 @@ impl Suite {
         for seed in seeds {
             used.push(seed);
             let case = spec.case(self.kernel, &self.manifest, seed);
-            match self.once(spec, candidate, &case, seed) {
+            match once(self.kernel, &self.manifest, spec, candidate, &case, seed) {
                 Ok(()) => {}
                 Err(loss) if loss.no_device => return (Verdict::Ignored(loss.message), None),
                 Err(loss) => {
@@ -127,42 +127,49 @@ impl Suite {
         }
         Ok(seeds)
     }
+}
 
-    /// One seed of a trial.
-    fn once(&self, spec: &TrialSpec, candidate: &Loaded, case: &Case, seed: u64) -> Result<(), Loss> {
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
-        let entry = spec.layout.symbol;
-        let buffers = self.kernel.buffers(entry, case);
-        let inputs = self.kernel.inputs(entry, case, spec.distribution, &mut Draw::new(seed, "inputs"));
-        let noise = Draw::new(seed, "noise").bits();
-        let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
-            .map_err(|error| setup(format!("memory: {error}")))?;
-        arena.fill(0, 0, &inputs);
-        arena.poison(0);
-        let before = arena.input_sum();
-        let plan = candidate.plan.as_ref();
-        let call = arguments::entry_call(self.kernel, spec.layout, case, 0, plan, &candidate.knobs).map_err(setup)?;
-        let symbols = [entry.to_owned()];
-        let mut contestant = Contestant::start(candidate, self.manifest.backend, &symbols, &[&arena])?;
-        let number = contestant.attach(arena.wire(vec![call]))?;
-        let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(self.manifest.check.timeout_s));
-        contestant.call(number, 0, 0, limit).map_err(|loss| explain(loss, &contestant, &arena))?;
-        drop(contestant);
-        if arena.input_sum() != before {
-            return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
-        }
-        if let Some(place) = arena.trespass() {
-            return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
-        }
-        for expected in self.kernel.expect(entry, case, &inputs, spec.distribution.rounding()) {
-            let buffer = arena.buffers().iter().find(|buffer| buffer.name == expected.name);
-            let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
-            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {
-                return Err(loss);
-            }
-        }
-        Ok(())
+/// One seed of a trial: the kernel in a process of its own, and every element of every output compared.
+pub(crate) fn once(
+    kernel: &dyn Kernel,
+    manifest: &Manifest,
+    spec: &TrialSpec,
+    candidate: &Loaded,
+    case: &Case,
+    seed: u64,
+) -> Result<(), Loss> {
+    let setup = |error: String| Loss::new(FailureKind::Setup, error);
+    let entry = spec.layout.symbol;
+    let buffers = kernel.buffers(entry, case);
+    let inputs = kernel.inputs(entry, case, spec.distribution, &mut Draw::new(seed, "inputs"));
+    let noise = Draw::new(seed, "noise").bits();
+    let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
+        .map_err(|error| setup(format!("memory: {error}")))?;
+    arena.fill(0, 0, &inputs);
+    arena.poison(0);
+    let before = arena.input_sum();
+    let plan = candidate.plan.as_ref();
+    let call = arguments::entry_call(kernel, spec.layout, case, 0, plan, &candidate.knobs).map_err(setup)?;
+    let symbols = [entry.to_owned()];
+    let mut contestant = Contestant::start(candidate, manifest.backend, &symbols, &[&arena])?;
+    let number = contestant.attach(arena.wire(vec![call]))?;
+    let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(manifest.check.timeout_s));
+    contestant.call(number, 0, 0, limit).map_err(|loss| explain(loss, &contestant, &arena))?;
+    drop(contestant);
+    if arena.input_sum() != before {
+        return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
     }
+    if let Some(place) = arena.trespass() {
+        return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
+    }
+    for expected in kernel.expect(entry, case, &inputs, spec.distribution.rounding()) {
+        let buffer = arena.buffers().iter().find(|buffer| buffer.name == expected.name);
+        let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
+        if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {
+            return Err(loss);
+        }
+    }
+    Ok(())
 }
 
 /// A fault's address, as a place near a buffer.

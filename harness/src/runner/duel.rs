@@ -89,10 +89,10 @@ impl Duel {
     /// A pair of fresh processes through every shape.
     fn launch(&self, number: usize, draw: &mut Draw) -> Result<Launch, Loss> {
         let first = draw.between(0, 1);
-        let arenas: Vec<_> = self.pools.iter().map(|pool| &pool.arena).collect();
+        let files: Vec<_> = self.pools.iter().map(|pool| pool.arena.files()).collect();
         let mut started = Vec::new();
         for side in [first, 1 - first] {
-            started.push((side, Contestant::spawn(&arenas)?));
+            started.push((side, Contestant::spawn(&files)?));
         }
         started.sort_by_key(|(side, _)| *side);
         // Both get ready at once: loading is slow on a GPU.
@@ -136,7 +136,16 @@ impl Duel {
             let start = draw.between(0, pool.windows - 1);
             let windows = (0..pool.windows).map(|window| (start + window) % pool.windows).collect();
             let entries = (0..self.layouts.len()).collect();
-            let request = Request::Time { arena: case, entries, windows, cold: true, calls };
+            let request = Request::Time {
+                arena: case,
+                entries,
+                windows,
+                cold: true,
+                calls,
+                fresh: false,
+                processor: false,
+                handicap: 0.0,
+            };
             contestant.time(&request, LIMIT).map(|seconds| seconds / calls as f64)
         };
         // Warm-up, first side by coin; its second call sets the size of a batch.

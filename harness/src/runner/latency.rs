@@ -116,7 +116,7 @@ impl Bench {
         let mut worker = self.start(layouts, &[])?;
         let device = worker.device.clone();
         match worker.ask(&Request::Ceilings, LIMIT)? {
-            Reply::Ceilings { copy_bytes_per_s, fma_flops_per_s } => {
+            Reply::Ceilings { copy_bytes_per_s, fma_flops_per_s, .. } => {
                 Ok(Ceilings { kernel: self.package.name.to_owned(), device, copy_bytes_per_s, fma_flops_per_s })
             }
             other => {
@@ -160,7 +160,17 @@ impl Bench {
                 group.bench_function(BenchmarkId::new(cache.name(), &shape.name), |bencher| {
                     bencher.iter_custom(|calls| {
                         let (entries, windows) = (line.entries.clone(), windows.clone());
-                        let request = Request::Time { arena: 0, entries, windows, cold: cache == Cache::Cold, calls };
+                        let cold = cache == Cache::Cold;
+                        let request = Request::Time {
+                            arena: 0,
+                            entries,
+                            windows,
+                            cold,
+                            calls,
+                            fresh: false,
+                            processor: false,
+                            handicap: 0.0,
+                        };
                         // A lost worker ends the bench below; criterion has no way to be told in here.
                         let seconds = if failure.is_some() { Ok(0.0) } else { worker.time(&request, LIMIT) };
                         let seconds = seconds.unwrap_or_else(|loss| {

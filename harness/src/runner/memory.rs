@@ -11,7 +11,6 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use memmap2::{MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
 /// The page size. A machine with larger pages refuses the fences, and says so when the first trial starts.
@@ -27,18 +26,21 @@ const COLLAPSE: libc::c_int = 25;
 #[derive(Debug)]
 pub(crate) struct Shared {
     fd: OwnedFd,
-    map: MmapMut,
+    map: Mapping,
 }
 
+// SAFETY: the mapping is this value's own, reads of it borrow the value and writes borrow it mutably.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
 impl Shared {
-    /// A file of `len` bytes, at least one page.
+    /// A file of `len` bytes, whole pages, and whole huge pages from one on.
     pub(crate) fn new(len: usize) -> std::io::Result<Self> {
-        let len = len.max(1).next_multiple_of(PAGE);
+        let len = len.max(1).next_multiple_of(if len < HUGE { PAGE } else { HUGE });
         let fd = rustix::fs::memfd_create("kopt", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, len as u64)?;
-        // SAFETY: the file is anonymous and new. Workers that map it are separate processes: what they write shows up as
-        // changed bytes, which is what the mapping is for, and its length never changes.
-        let map = unsafe { MmapOptions::new().len(len).map_mut(&fd)? };
+        let map = Mapping::new(&fd, len, true, &[])?;
         Ok(Self { fd, map })
     }
 
@@ -48,15 +50,18 @@ impl Shared {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.map.len()
+        self.map.len
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.map
+        // SAFETY: the mapping is this long and lives as long as this value; a worker that writes to it shows up as changed
+        // bytes, which is what the mapping is for, and the file's length never changes.
+        unsafe { std::slice::from_raw_parts(self.map.base, self.map.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.map
+        // SAFETY: as above, and this value is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.map.base, self.map.len) }
     }
 
     /// A descriptor for a worker; read-only ones cannot be mapped writable.
@@ -67,13 +72,27 @@ impl Shared {
         Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Asks for huge pages. They make timings steadier; without them everything works too.
+    /// Asks for huge pages. They make timings steadier; without them everything works too. True for a file that is too
+    /// small to have any.
     pub(crate) fn collapse(&mut self) -> bool {
-        if self.map.len() < HUGE {
-            return false;
+        if self.map.len < HUGE {
+            return true;
+        }
+        // Only what has been written to has pages, and holes are refused.
+        for offset in (0..self.map.len).step_by(PAGE) {
+            let byte = self.map.address(offset);
+            // SAFETY: inside this mapping, which is borrowed mutably.
+            unsafe { byte.write_volatile(byte.read_volatile()) };
         }
         // SAFETY: the range is this mapping's own; the call moves its pages and changes no byte.
-        unsafe { libc::madvise(self.map.as_mut_ptr().cast(), self.map.len(), COLLAPSE) == 0 }
+        unsafe { libc::madvise(self.map.base.cast(), self.map.len, COLLAPSE) == 0 }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the reservation was made for this mapping, and nothing borrows its bytes any more.
+        let _ = unsafe { rustix::mm::munmap(self.map.reserved.0.cast(), self.map.reserved.1) };
     }
 }
 
@@ -127,19 +146,22 @@ impl Placer {
     }
 }
 
-/// A file mapped in a worker.
+/// A mapped file. In a worker it stays as long as the process.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: *mut u8,
+    len: usize,
+    reserved: (*mut u8, usize),
 }
 
 impl Mapping {
-    /// Maps a descriptor, `len` bytes, at an address of huge alignment, and takes all rights from the fences.
+    /// Maps a descriptor, `len` bytes, at an address of huge alignment, without which there are no huge pages, and takes all
+    /// rights from the fences.
     pub(crate) fn new(fd: impl AsFd, len: usize, writable: bool, fences: &[(usize, usize)]) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect};
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh reservation that nothing else knows; the second call replaces part of it; the fences lie inside
-        // it (checked). The mapping lives as long as the process, so pointers into it stay valid.
+        // it (checked). Who unmaps it sees to it that no pointer is left.
         unsafe {
             let reserved = mmap_anonymous(
                 std::ptr::null_mut(),
@@ -155,7 +177,7 @@ impl Mapping {
                 }
                 mprotect(base.add(*start).cast(), *length, MprotectFlags::empty())?;
             }
-            Ok(Self { base })
+            Ok(Self { base, len, reserved: (reserved.cast(), len + HUGE) })
         }
     }
 

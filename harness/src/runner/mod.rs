@@ -6,6 +6,7 @@
 //! | `cases`, `correctness`, `compare` | the trials, and what one finds |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
 //! | `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
+//! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
 //! | `contestant`, `worker` | the process that runs a kernel, from outside and from inside |
 //! | `backend` | where it runs |
 //! | `candidate` | what it runs |
@@ -21,6 +22,7 @@ mod contestant;
 mod correctness;
 mod duel;
 mod environment;
+mod judge;
 mod latency;
 mod measurement;
 mod memory;
@@ -34,26 +36,28 @@ use crate::package::Package;
 
 /// `main` of `tests/correctness.rs`: libtest-mimic trials.
 pub fn correctness(package: &'static Package, kernel: impl Kernel + 'static) -> ExitCode {
-    run(|| correctness::main(package, for_ever(kernel)))
+    run(package, kernel, correctness::main)
 }
 
 /// `main` of `benches/latency.rs`: criterion benches.
 pub fn latency(package: &'static Package, kernel: impl Kernel + 'static) -> ExitCode {
-    run(|| latency::main(package, for_ever(kernel)))
+    run(package, kernel, latency::main)
 }
 
-/// A process has one operator and keeps it: trials may hold it as long as they like.
-fn for_ever(kernel: impl Kernel + 'static) -> &'static dyn Kernel {
-    Box::leak(Box::new(kernel))
-}
+type Main = fn(&'static Package, &'static dyn Kernel) -> Result<ExitCode, String>;
 
-/// A worker serves and returns; anything else does what was asked, and says why if it cannot.
+/// A worker or a judge serves and returns; anything else does what was asked, and says why if it cannot.
 #[allow(clippy::print_stderr, reason = "the main of a test binary")]
-fn run(main: impl FnOnce() -> Result<ExitCode, String>) -> ExitCode {
+fn run(package: &'static Package, kernel: impl Kernel + 'static, main: Main) -> ExitCode {
     if let Some(code) = worker::serve_if_asked() {
         return code;
     }
-    main().unwrap_or_else(|error| {
+    // A process has one operator and keeps it: trials may hold it as long as they like.
+    let kernel: &'static dyn Kernel = Box::leak(Box::new(kernel));
+    if let Some(code) = judge::serve_if_asked(package, kernel) {
+        return code;
+    }
+    main(package, kernel).unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE
     })

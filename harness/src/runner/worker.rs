@@ -11,7 +11,7 @@ use std::io::{BufRead, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 
-use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, WIRE_VERSION};
+use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, WIRE_VERSION};
 
 use super::backend::{self, Backend, BackendError, Timing};
 
@@ -33,13 +33,16 @@ fn serve() -> ExitCode {
     let mut state = State { backend: None, next_fd: FIRST_MEMORY_FD };
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let reply = match serde_json::from_str(&line) {
-            Ok(request) => state
-                .obey(request)
-                .unwrap_or_else(|error| Reply::Failed { blame: error.blame(), message: error.to_string() }),
-            Err(error) => Reply::Failed { message: format!("not a request: {error}"), blame: Blame::Setup },
+        let (turn, says) = match serde_json::from_str::<Turn<Request>>(&line) {
+            Ok(request) => (
+                request.turn,
+                state
+                    .obey(request.says)
+                    .unwrap_or_else(|error| Reply::Failed { blame: error.blame(), message: error.to_string() }),
+            ),
+            Err(error) => (0, Reply::Failed { message: format!("not a request: {error}"), blame: Blame::Setup }),
         };
-        let Ok(mut text) = serde_json::to_string(&reply) else { break };
+        let Ok(mut text) = serde_json::to_string(&Turn { turn, says }) else { break };
         text.push('\n');
         if replies.write_all(text.as_bytes()).is_err() {
             break;
@@ -76,12 +79,15 @@ impl State {
             Request::Call { arena, entry, window } => {
                 backend.call(arena, entry, window).map(|status| Reply::Called { status })
             }
-            Request::Time { arena, entries, windows, cold, calls } => {
-                let timing = Timing { arena, entries: &entries, windows: &windows, cold, calls };
+            Request::Time { arena, entries, windows, cold, calls, fresh, processor, handicap } => {
+                let timing =
+                    Timing { arena, entries: &entries, windows: &windows, cold, calls, fresh, processor, handicap };
                 backend.time(&timing).map(|seconds| Reply::Timed { seconds })
             }
             Request::Ceilings => backend.ceilings().map(|ceilings| Reply::Ceilings {
                 copy_bytes_per_s: ceilings.copy_bytes_per_s,
+                read_bytes_per_s: ceilings.read_bytes_per_s,
+                write_bytes_per_s: ceilings.write_bytes_per_s,
                 fma_flops_per_s: ceilings.fma_flops_per_s,
             }),
         }
@@ -120,11 +126,11 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         }
     };
     let mut digits = [0u8; 20];
-    put(b"{\"reply\":\"fault\",\"signal\":");
+    put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
     put(decimal(u64::from(signal.unsigned_abs()), &mut digits));
     put(b",\"address\":");
     put(decimal(address, &mut digits));
-    put(b"}\n");
+    put(b"}}\n");
     // SAFETY: the bytes are this frame's own.
     unsafe { libc::write(REPLY_FD, line.as_ptr().cast(), at) };
 }

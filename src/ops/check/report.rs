@@ -90,6 +90,9 @@ const fn kind(kind: FailureKind) -> &'static str {
         FailureKind::TimedOut => "timed out",
         FailureKind::ReturnedError => "returned an error",
         FailureKind::Protocol => "answered out of turn",
+        FailureKind::MemoryLimit => "took too much memory",
+        FailureKind::LateWrite => "wrote after it had returned",
+        FailureKind::Stray => "started threads or processes",
         FailureKind::Setup => "could not be run",
     }
 }

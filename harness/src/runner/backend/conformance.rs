@@ -80,7 +80,16 @@ fn conform(backend: &mut dyn Backend, object: &Utf8Path, symbols: &[&str], entri
     assert_eq!(arena.input_sum(), before);
 
     for cold in [false, true] {
-        let timing = Timing { arena: 0, entries: &[0], windows: &[0, 1], cold, calls: 70 };
+        let timing = Timing {
+            arena: 0,
+            entries: &[0],
+            windows: &[0, 1],
+            cold,
+            calls: 70,
+            fresh: cold,
+            processor: cold,
+            handicap: 0.0,
+        };
         let seconds = backend.time(&timing).unwrap();
         assert!(seconds.is_finite() && seconds > 0.0, "{seconds}");
     }
@@ -159,7 +168,16 @@ fn the_cpu_passes_on_what_an_entry_returns() {
     let wire = arena.wire(vec![entry(0.0, Vec::new(), Vec::new())]);
     backend.attach(&wire, arena.inputs.descriptor(false).unwrap(), arena.outputs.descriptor(true).unwrap()).unwrap();
     assert_eq!(backend.call(0, 0, 0).unwrap(), 7);
-    let timing = Timing { arena: 0, entries: &[0], windows: &[0], cold: false, calls: 1 };
+    let timing = Timing {
+        arena: 0,
+        entries: &[0],
+        windows: &[0],
+        cold: false,
+        calls: 1,
+        fresh: false,
+        processor: false,
+        handicap: 0.0,
+    };
     assert!(backend.time(&timing).is_err(), "a failing call has no time");
 }
 

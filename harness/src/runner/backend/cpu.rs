@@ -6,7 +6,7 @@ mod ceilings;
 mod flush;
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::Duration;
 
 use kopt_schema::wire::{Arena, EntryCall};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -92,6 +92,7 @@ impl Backend for Cpu {
     fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError> {
         let arena = self.arenas.get(timing.arena).ok_or_else(|| BackendError::Failed("no such arena".to_owned()))?;
         let window_of = |call: u64| timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
+        let clock = if timing.processor { Clock::Processor } else { Clock::Wall };
         let mut status = 0;
         let mut run = |window: usize| {
             for entry in timing.entries {
@@ -107,22 +108,54 @@ impl Backend for Cpu {
                 for (start, bytes) in &arena.buffers[window] {
                     flush::flush(*start, *bytes);
                 }
-                let start = Instant::now();
+                let start = clock.now();
                 run(window);
-                seconds += start.elapsed().as_secs_f64();
+                clock.wait_on(start, timing.handicap);
+                seconds += (clock.now() - start).as_secs_f64();
             }
         } else {
-            let start = Instant::now();
+            let start = clock.now();
             for call in 0..timing.calls {
                 run(window_of(call));
             }
-            seconds = start.elapsed().as_secs_f64();
+            clock.wait_on(start, timing.handicap);
+            seconds = (clock.now() - start).as_secs_f64();
         }
         if status == 0 { Ok(seconds) } else { Err(BackendError::Failed(format!("an entry returned {status}"))) }
     }
 
     fn ceilings(&mut self) -> Result<Ceilings, BackendError> {
         ceilings::measure().map_err(BackendError::from)
+    }
+}
+
+/// What time is counted.
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    /// The wall's: 20 ns a reading.
+    Wall,
+    /// This thread's processor time, which stands still while others run: a system call, some 200 ns.
+    Processor,
+}
+
+impl Clock {
+    fn now(self) -> Duration {
+        let id = match self {
+            Self::Wall => rustix::time::ClockId::Monotonic,
+            Self::Processor => rustix::time::ClockId::ThreadCPUTime,
+        };
+        let now = rustix::time::clock_gettime(id);
+        Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+    }
+
+    /// Spins for a share of the time since `start`.
+    fn wait_on(self, start: Duration, share: f64) {
+        if share > 0.0 {
+            let until = start + (self.now() - start).mul_f64(1.0 + share);
+            while self.now() < until {
+                std::hint::spin_loop();
+            }
+        }
     }
 }
 

@@ -48,6 +48,8 @@ impl From<std::io::Error> for BackendError {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ceilings {
     pub copy_bytes_per_s: f64,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
     pub fma_flops_per_s: Option<f64>,
 }
 
@@ -59,6 +61,9 @@ pub(crate) struct Timing<'a> {
     pub windows: &'a [usize],
     pub cold: bool,
     pub calls: u64,
+    pub fresh: bool,
+    pub processor: bool,
+    pub handicap: f64,
 }
 
 /// A device with a loaded candidate.

@@ -1,4 +1,4 @@
-//! What one core can do at most: copy bandwidth out of memory, and the rate of fused multiply-adds. Best of several
+//! What one core can do at most: copy, read and write bandwidth of memory, and the rate of fused multiply-adds. Best of several
 //! runs, since noise only ever slows down; the memory is laid out as that of timed kernels is.
 
 use std::time::Instant;
@@ -7,36 +7,88 @@ use super::super::Ceilings;
 use super::flush::flush;
 use crate::runner::memory::Shared;
 
-/// Bytes read, and as many written, by one copy: beyond the second-level cache, short enough to repeat often.
-const COPIED: usize = 32 << 20;
+/// Bytes read or written by one run: beyond the second-level cache, short enough to repeat often.
+const MOVED: usize = 32 << 20;
 
-/// Copies until this much time has gone, and at least this often.
-const COPY_SECONDS: f64 = 0.6;
-const LEAST_COPIES: usize = 12;
+/// Each kind of run is repeated until this much time has gone, and at least this often.
+const MOVING_SECONDS: f64 = 0.6;
+const LEAST_RUNS: usize = 12;
 
 pub(super) fn measure() -> std::io::Result<Ceilings> {
-    Ok(Ceilings { copy_bytes_per_s: copy()?, fma_flops_per_s: Some(fma()) })
-}
-
-fn copy() -> std::io::Result<f64> {
-    let (mut from, mut to) = (Shared::new(COPIED)?, Shared::new(COPIED)?);
+    let (mut from, mut to) = (Shared::new(MOVED)?, Shared::new(MOVED)?);
     from.bytes_mut().fill(1);
     to.bytes_mut().fill(2);
     from.collapse();
     to.collapse();
+    let copied = best(&mut from, &mut to, &mut |from, to| stream(from.bytes(), to.bytes_mut()));
+    let read = best(&mut from, &mut to, &mut |from, _| {
+        std::hint::black_box(sum(from.bytes()));
+    });
+    let written = best(&mut from, &mut to, &mut |_, to| fill(to.bytes_mut()));
+    Ok(Ceilings {
+        copy_bytes_per_s: 2.0 * MOVED as f64 / copied,
+        read_bytes_per_s: Some(MOVED as f64 / read),
+        write_bytes_per_s: Some(MOVED as f64 / written),
+        fma_flops_per_s: Some(fma()),
+    })
+}
+
+/// Seconds of the best run, both ranges out of the caches before each.
+fn best(from: &mut Shared, to: &mut Shared, run: &mut dyn FnMut(&Shared, &mut Shared)) -> f64 {
     let begun = Instant::now();
     let mut best = f64::INFINITY;
     let mut done = 0;
-    while done < LEAST_COPIES || begun.elapsed().as_secs_f64() < COPY_SECONDS {
-        flush(from.bytes_mut().as_mut_ptr(), COPIED);
-        flush(to.bytes_mut().as_mut_ptr(), COPIED);
+    while done < LEAST_RUNS || begun.elapsed().as_secs_f64() < MOVING_SECONDS {
+        flush(from.bytes_mut().as_mut_ptr(), MOVED);
+        flush(to.bytes_mut().as_mut_ptr(), MOVED);
         let start = Instant::now();
-        stream(from.bytes(), to.bytes_mut());
+        run(from, to);
         best = best.min(start.elapsed().as_secs_f64());
         done += 1;
     }
     std::hint::black_box(to.bytes());
-    Ok(2.0 * COPIED as f64 / best)
+    best
+}
+
+/// Reads every byte. Eight sums at a time keep more loads in flight than the memory can answer.
+fn sum(bytes: &[u8]) -> u64 {
+    let mut sums = [0u64; 8];
+    for chunk in bytes.as_chunks::<64>().0 {
+        for (sum, word) in sums.iter_mut().zip(chunk.as_chunks::<8>().0) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    sums.iter().fold(0, |a, b| a.wrapping_add(*b))
+}
+
+/// Writes every byte, past the caches where the machine can.
+#[cfg(target_arch = "x86_64")]
+fn fill(to: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_set1_epi8, _mm_sfence, _mm_stream_si128};
+    #[target_feature(enable = "avx512f")]
+    fn wide(to: &mut [u8]) {
+        use std::arch::x86_64::{_mm512_set1_epi32, _mm512_stream_si512};
+        for target in to.chunks_exact_mut(64) {
+            // SAFETY: the chunk is 64 bytes, and whole mappings are aligned to pages.
+            unsafe { _mm512_stream_si512(target.as_mut_ptr().cast(), _mm512_set1_epi32(3)) };
+        }
+    }
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature is there.
+        unsafe { wide(to) };
+    } else {
+        for target in to.chunks_exact_mut(16) {
+            // SAFETY: the chunk is 16 bytes, and whole mappings are aligned to pages; SSE2 is part of x86-64.
+            unsafe { _mm_stream_si128(target.as_mut_ptr().cast::<__m128i>(), _mm_set1_epi8(3)) };
+        }
+    }
+    // SAFETY: a fence.
+    unsafe { _mm_sfence() };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn fill(to: &mut [u8]) {
+    to.fill(3);
 }
 
 /// A copy with stores that bypass the caches where the machine has them: a plain store would first read its line.

@@ -1,0 +1,343 @@
+//! `evidence.json`: everything a verdict rests on, in one file, and the verdict. Who has the file can recompute the verdict
+//! from the raw data (`cargo kopt verdict`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bout::{Arrangement, Forfeit, Handicap, LaunchRecord};
+use crate::exit::Exit;
+use crate::manifest::{Backend, Class};
+use crate::message::FailureKind;
+
+/// Everything a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Evidence {
+    /// Version of this format.
+    pub format: u32,
+    /// Version of the tool.
+    pub tool: String,
+    /// The package's name.
+    pub kernel: String,
+    /// The operator.
+    pub op: String,
+    /// Where it ran.
+    pub backend: Backend,
+    /// What the candidate is made of: how much of it could misbehave.
+    pub class: Class,
+    /// When, `YYYY-MM-DD HH:MM`, UTC.
+    pub started: String,
+    /// Seconds it took, building left out.
+    pub seconds: f64,
+    /// The version that stands.
+    pub incumbent: Side,
+    /// The version that challenges it.
+    pub candidate: Side,
+    /// The machine, and its state.
+    pub machine: Machine,
+    /// What was agreed before the first launch.
+    pub terms: Terms,
+    /// All seeds follow from this one, which no contestant knew; hexadecimal.
+    pub seed: String,
+    /// Slowdowns injected on purpose: this is a self-test and no comparison.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub injected: Vec<Injection>,
+    /// Equal code: nothing was timed.
+    pub identical: bool,
+    /// What was laid out; none where nothing was timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrangement: Option<Arrangement>,
+    /// Shapes that were not compared, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// Trials that the candidate passed before any time was taken; 0 where none was run.
+    #[serde(default)]
+    pub trials: usize,
+    /// What the device can do at most, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceilings: Option<Ceilings>,
+    /// The raw data.
+    pub stages: Vec<Stage>,
+    /// The contestant that lost by what it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forfeit: Option<Forfeit>,
+    /// The verdict on all this.
+    pub verdict: Verdict,
+}
+
+/// One of the two versions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Side {
+    /// A commit, or `working tree`.
+    pub revision: String,
+    /// As it was asked for.
+    pub name: String,
+    /// SHA-256 of the object.
+    pub object: String,
+    /// SHA-256 of its code and constants, debug data aside.
+    pub code: String,
+    /// The compiler, as it names itself.
+    pub compiler: String,
+    /// Every flag it was given.
+    pub flags: Vec<String>,
+    /// Chosen knob values.
+    pub knobs: BTreeMap<String, i64>,
+}
+
+/// The machine, and its state before and after.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Machine {
+    /// The processor.
+    pub processor: String,
+    /// Its cores, as the system counts them.
+    pub cores: usize,
+    /// Kernel and release.
+    pub system: String,
+    /// Load average before.
+    pub load_before: f64,
+    /// And after.
+    pub load_after: f64,
+}
+
+/// A slowdown injected into one side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Injection {
+    /// 0 the incumbent, 1 the candidate.
+    pub contestant: usize,
+    /// What.
+    pub handicap: Handicap,
+}
+
+/// What was agreed before the first launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Terms {
+    /// `default`, `tile`, `service` or `training`.
+    pub policy: String,
+    /// Least gain of an accept.
+    pub min_gain: f64,
+    /// A core shape may lose less than this.
+    pub max_regression: f64,
+    /// Numbers of launches after which the data is looked at.
+    pub looks: Vec<usize>,
+    /// Error of the screen over all its looks.
+    pub screen_alpha: f64,
+    /// Level at which each look gives up a gain; it accepts nothing.
+    pub give_up_alpha: f64,
+    /// Error of the confirmation, which has one look.
+    pub confirmation_alpha: f64,
+    /// Error of the bound of each core shape.
+    pub shape_alpha: f64,
+    /// Error of the control, two-sided.
+    pub control_alpha: f64,
+    /// Shapes that may not lose; all if empty.
+    pub core: Vec<String>,
+    /// Seconds that the whole may take.
+    pub max_time_s: f64,
+}
+
+/// A shape that was not compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct LeftOut {
+    /// Its name.
+    pub shape: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What a device can do at most.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Ceilings {
+    /// The device.
+    pub device: String,
+    /// When they were measured, `YYYY-MM-DD HH:MM`, UTC.
+    pub measured: String,
+    /// Bytes read and written a second by a copy.
+    pub copy_bytes_per_s: f64,
+    /// Bytes read a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes written a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bytes_per_s: Option<f64>,
+    /// Fused multiply-adds at f32, two flops each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fma_flops_per_s: Option<f64>,
+}
+
+/// Launches that are judged together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Stage {
+    /// Which.
+    pub kind: StageKind,
+    /// The launches.
+    pub launches: Vec<LaunchRecord>,
+}
+
+/// The two stages of an accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StageKind {
+    /// Finds what may be a gain.
+    Screen,
+    /// Fresh processes and seeds: the gain that is recorded.
+    Confirmation,
+}
+
+/// The verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Verdict {
+    /// What follows from the terms.
+    pub ruling: Ruling,
+    /// What can be said of the two versions.
+    pub direction: Direction,
+    /// In words, the ruling's reason first.
+    pub reasons: Vec<String>,
+    /// Gain over all shapes, as a geometric mean; the confirmation's where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Estimate>,
+    /// One line a shape.
+    pub shapes: Vec<ShapeVerdict>,
+    /// The incumbent against itself, in the same launches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Estimate>,
+    /// The smallest gain that this many launches show four times of five.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+    /// Launches in all.
+    pub launches: usize,
+    /// The probability that a version without a gain is accepted by these terms.
+    pub false_accept: f64,
+}
+
+/// What follows from evidence under the terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Ruling {
+    /// A gain, confirmed.
+    Accepted,
+    /// A gain, confirmed, and a shape that is slower by less than the limit.
+    AcceptedTradeOff,
+    /// No gain, or a core shape is slower.
+    RolledBack,
+    /// The data cannot tell.
+    RolledBackNoise,
+    /// The control fired: the machine was disturbed and no verdict is given.
+    Contaminated,
+    /// A contestant gave wrong results or did not answer.
+    Incorrect,
+    /// A contestant broke the rules of measurement.
+    IntegrityViolation,
+}
+
+impl Ruling {
+    /// The code that the tool exits with.
+    #[must_use]
+    pub const fn exit(self) -> Exit {
+        match self {
+            Self::Accepted | Self::AcceptedTradeOff => Exit::Ok,
+            Self::RolledBack => Exit::Regressed,
+            Self::RolledBackNoise | Self::Contaminated => Exit::Inconclusive,
+            Self::Incorrect => Exit::Incorrect,
+            Self::IntegrityViolation => Exit::Integrity,
+        }
+    }
+
+    /// As people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "ACCEPTED",
+            Self::AcceptedTradeOff => "ACCEPTED (trade-off)",
+            Self::RolledBack => "ROLLED BACK",
+            Self::RolledBackNoise => "ROLLED BACK (noise)",
+            Self::Contaminated => "NO VERDICT (contaminated)",
+            Self::Incorrect => "REJECTED (incorrect)",
+            Self::IntegrityViolation => "REJECTED (integrity)",
+        }
+    }
+
+    /// What a forfeit comes to. A contestant that answers wrongly, crashes or hangs is incorrect; one that tampers with
+    /// the measurement has no excuse.
+    #[must_use]
+    pub const fn of_forfeit(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Protocol | FailureKind::LateWrite | FailureKind::Stray => Self::IntegrityViolation,
+            _ => Self::Incorrect,
+        }
+    }
+}
+
+/// What can be said of the candidate against the incumbent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The interval lies above zero.
+    Faster,
+    /// The interval lies below zero.
+    Slower,
+    /// The interval lies within the least gain of zero.
+    Same,
+    /// None of these.
+    CannotTell,
+}
+
+impl Direction {
+    /// As people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// A gain with its interval: `t_old / t_new - 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Estimate {
+    /// The estimate.
+    pub gain: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The interval's confidence, two-sided.
+    pub confidence: f64,
+    /// Standard deviation of a launch, in logarithms.
+    pub launch_sigma: f64,
+    /// Launches it rests on.
+    pub launches: usize,
+}
+
+/// The verdict on one shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct ShapeVerdict {
+    /// Its name.
+    pub shape: String,
+    /// Whether it may not lose.
+    pub core: bool,
+    /// What can be said of it.
+    pub direction: Direction,
+    /// Its gain.
+    pub estimate: Estimate,
+    /// Median seconds a call of the incumbent.
+    pub incumbent_s: f64,
+    /// Median seconds a call of the candidate.
+    pub candidate_s: f64,
+}

@@ -1,0 +1,333 @@
+//! One launch: a fresh process for each contestant, through every shape. Orders of start, warm-up, batches and end are
+//! random, because the side that came first was slower by 1.6 % in a comparison of equal code.
+
+use std::time::{Duration, Instant};
+
+use kopt_schema::bout::{BlockRecord, CaseRecord, Forfeit, LaunchRecord, Rung};
+use kopt_schema::manifest::Backend;
+use kopt_schema::message::FailureKind;
+use kopt_schema::wire::Request;
+
+use super::watch::{self, Watch};
+use super::{Entrant, Judge};
+use crate::runner::contestant::{Contestant, Loss};
+use crate::tensor::Draw;
+
+/// One batch of four is compared in full; which, nobody can know.
+const CHECKED_ONE_IN: usize = 4;
+
+/// A call that takes this long is made once to warm up.
+const LONG_S: f64 = 0.01;
+
+/// Seconds of timed calls that a contestant's blocks take at most in a launch and shape, if that is more than one block.
+const BLOCKS_S: f64 = 0.02;
+
+/// Calls in the batches that show whether time grows with the number of calls.
+const RUNGS: [usize; 4] = [1, 2, 4, 8];
+
+/// Number of the candidate among the contestants.
+const CANDIDATE: usize = 1;
+
+/// A contestant that runs this long while it is to wait is no longer waiting.
+const IDLE_S: f64 = 0.02;
+
+/// A contestant's process in this launch.
+struct Runner {
+    contestant: Contestant,
+    watch: Watch,
+    /// Which file of outputs it has.
+    outputs: usize,
+}
+
+/// One timed batch.
+struct Batch {
+    device_s: f64,
+    wall_s: f64,
+    cpu_s: f64,
+}
+
+/// A launch as it goes on.
+struct Launch<'a> {
+    judge: &'a mut Judge,
+    runners: Vec<Runner>,
+    draw: Draw,
+    checked: usize,
+}
+
+/// Runs a launch.
+pub(super) fn run(judge: &mut Judge, seed: &str, number: u64) -> Result<LaunchRecord, Forfeit> {
+    let begun = Instant::now();
+    let mut draw = Draw::new(number, "launch");
+    let count = judge.entrants.len();
+    let started = permutation(count, &mut draw);
+    let outputs = permutation(count, &mut draw);
+    for deck in &mut judge.decks {
+        deck.shuffle();
+        deck.hand_out(&outputs);
+    }
+    let runners = start(judge, &started, &outputs)?;
+    let mut launch = Launch { judge, runners, draw, checked: 0 };
+    // Nobody has vouched for the candidate: what cannot be told apart is its own.
+    launch.sweep(CANDIDATE.min(count - 1), None)?;
+    let order = permutation(launch.judge.cases.len(), &mut launch.draw);
+    // Time against the number of calls is looked at on one shape a launch.
+    let ladder = launch.draw.between(0, order.len() - 1);
+    let mut cases = Vec::new();
+    for (position, case) in order.into_iter().enumerate() {
+        cases.push(launch.case(case, position == ladder)?);
+    }
+    launch.end(begun, seed, started, outputs, cases)
+}
+
+/// Starts the processes in the order given, and gets all of them ready at once: loading is slow on a GPU.
+fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<Vec<Runner>, Forfeit> {
+    let forfeit = |contestant: usize| move |loss: Loss| super::forfeit(contestant, None, loss);
+    let mut runners = Vec::new();
+    for contestant in started {
+        let files: Vec<_> = judge.decks.iter().map(|deck| deck.files(outputs[*contestant])).collect();
+        let mut process = Contestant::spawn(&files).map_err(forfeit(*contestant))?;
+        process.memory = judge.bout.memory;
+        let watch = Watch::new(process.id());
+        runners.push((*contestant, Runner { contestant: process, watch, outputs: outputs[*contestant] }));
+    }
+    runners.sort_by_key(|(contestant, _)| *contestant);
+    let ready: Result<Vec<()>, Forfeit> = std::thread::scope(|scope| {
+        let prepare = |(contestant, runner): &mut (usize, Runner)| {
+            prepare(judge, &judge.entrants[*contestant], &mut runner.contestant).map_err(forfeit(*contestant))
+        };
+        let threads: Vec<_> = runners.iter_mut().map(|runner| scope.spawn(move || prepare(runner))).collect();
+        let lost = |_| Err(forfeit(0)(Loss::new(FailureKind::Setup, "a starting thread was lost")));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+    });
+    ready?;
+    Ok(runners.into_iter().map(|(_, runner)| runner).collect())
+}
+
+/// Loads a contestant's candidate and maps the memory of every shape.
+fn prepare(judge: &Judge, entrant: &Entrant, contestant: &mut Contestant) -> Result<(), Loss> {
+    let symbols: Vec<String> = judge.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
+    contestant.load(&entrant.candidate, judge.manifest.backend, &symbols)?;
+    for (deck, case) in judge.decks.iter().zip(&judge.cases) {
+        let wire = deck.wire(judge.kernel, case, &entrant.candidate);
+        contestant.attach(wire.map_err(|error| Loss::new(FailureKind::Setup, error))?)?;
+    }
+    Ok(())
+}
+
+impl Launch<'_> {
+    /// Every batch of one shape.
+    fn case(&mut self, case: usize, ladder: bool) -> Result<CaseRecord, Forfeit> {
+        let count = self.runners.len();
+        self.checked = 0;
+        let warmed_up = permutation(count, &mut self.draw);
+        let mut fastest = f64::INFINITY;
+        for _ in 0..2 {
+            // One call warms up what takes long.
+            if fastest > LONG_S && fastest.is_finite() {
+                break;
+            }
+            let places = self.deal(case, 1);
+            for contestant in &warmed_up {
+                fastest = fastest.min(self.batch(*contestant, case, &places)?.device_s);
+            }
+        }
+        let (places, batch_s) = (self.judge.decks[case].places(), self.judge.bout.batch_s);
+        let calls = (batch_s / fastest.max(1e-9)).ceil().clamp(1.0, places as f64) as usize;
+        let mut rungs = Vec::new();
+        if ladder {
+            let most = places.min((4 * calls).max(2));
+            let sizes: Vec<usize> = RUNGS.into_iter().filter(|size| *size <= most).collect();
+            for index in permutation(sizes.len(), &mut self.draw) {
+                rungs.push(self.rung(case, sizes[index])?);
+            }
+            rungs.sort_by_key(|rung| rung.calls);
+        }
+        let mut blocks = Vec::new();
+        // Launches are what counts: long calls get fewer blocks in each.
+        let affordable = (BLOCKS_S / (2.0 * fastest * calls as f64)).max(1.0) as usize;
+        for _ in 0..self.judge.bout.blocks.min(affordable) {
+            blocks.push(self.block(case, calls)?);
+        }
+        let name = self.judge.cases[case].shape.name.clone();
+        let checked = self.checked;
+        Ok(CaseRecord { case: name, warmed_up, calls: calls as u64, ladder: rungs, blocks, checked })
+    }
+
+    /// A batch of each contestant, all of one size.
+    fn rung(&mut self, case: usize, calls: usize) -> Result<Rung, Forfeit> {
+        let places = self.deal(case, calls);
+        let mut device_ns = vec![0; self.runners.len()];
+        for contestant in permutation(self.runners.len(), &mut self.draw) {
+            device_ns[contestant] = nanoseconds(self.batch(contestant, case, &places)?.device_s);
+        }
+        Ok(Rung { calls: calls as u64, device_ns })
+    }
+
+    /// Every contestant once, and once more in the opposite order, each half on data of its own.
+    fn block(&mut self, case: usize, calls: usize) -> Result<BlockRecord, Forfeit> {
+        let count = self.runners.len();
+        let order = permutation(count, &mut self.draw);
+        let nothing = || vec![[0; 2]; count];
+        let mut block = BlockRecord { order, device_ns: nothing(), wall_ns: nothing(), cpu_ns: nothing() };
+        for half in 0..2 {
+            let places = self.deal(case, calls);
+            for position in 0..count {
+                let contestant = block.order[if half == 0 { position } else { count - 1 - position }];
+                let batch = self.batch(contestant, case, &places)?;
+                block.device_ns[contestant][half] = nanoseconds(batch.device_s);
+                block.wall_ns[contestant][half] = nanoseconds(batch.wall_s);
+                block.cpu_ns[contestant][half] = nanoseconds(batch.cpu_s);
+            }
+        }
+        Ok(block)
+    }
+
+    fn deal(&mut self, case: usize, calls: usize) -> Vec<usize> {
+        self.judge.decks[case].deal(calls, &mut self.draw)
+    }
+
+    /// One contestant's calls on these places, and perhaps a look at what they wrote.
+    fn batch(&mut self, contestant: usize, case: usize, places: &[usize]) -> Result<Batch, Forfeit> {
+        let name = &self.judge.cases[case].shape.name;
+        let handicaps = self.judge.entrants[contestant].handicaps.iter();
+        let handicap: f64 = handicaps
+            .filter(|handicap| handicap.case.as_ref().is_none_or(|case| case == name))
+            .map(|handicap| handicap.share)
+            .sum();
+        let entries = (0..self.judge.layouts.len()).collect();
+        let (windows, calls) = (places.to_vec(), places.len() as u64);
+        let request =
+            Request::Time { arena: case, entries, windows, cold: true, calls, fresh: true, processor: true, handicap };
+        let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
+        let runner = &mut self.runners[contestant];
+        let asked = runner.watch.asked();
+        let begun = Instant::now();
+        let timed = runner.contestant.time(&request, limit);
+        let wall_s = begun.elapsed().as_secs_f64();
+        let cpu_s = runner.watch.answered(asked);
+        let device_s = timed.map_err(|loss| {
+            let loss = self.judge.decks[case].explained(loss, &self.runners[contestant].contestant, case);
+            self.forfeit(contestant, case, loss)
+        })?;
+        if !device_s.is_finite() || device_s < 0.0 || device_s > wall_s * (1.0 + handicap) {
+            let message = format!("says it took {device_s:e} s, but the whole request took {wall_s:e} s");
+            return Err(self.forfeit(contestant, case, Loss::new(FailureKind::Protocol, message)));
+        }
+        let outputs = self.runners[contestant].outputs;
+        let looked_at = self.draw.between(0, CHECKED_ONE_IN - 1) == 0;
+        if looked_at {
+            self.checked += 1;
+            if let Some(loss) = self.judge.decks[case].check(outputs, places) {
+                return Err(self.forfeit(contestant, case, loss));
+            }
+        }
+        self.judge.decks[case].restore(outputs, places);
+        if looked_at {
+            self.look(contestant, case, places)?;
+        }
+        // Each time: a moment later it could be another one's.
+        self.sweep(contestant, Some(case))?;
+        Ok(Batch { device_s, wall_s, cpu_s })
+    }
+
+    /// Looks at all that a contestant may not do.
+    fn look(&mut self, contestant: usize, case: usize, used: &[usize]) -> Result<(), Forfeit> {
+        let runner = &self.runners[contestant];
+        let late = self.judge.decks[case].still(runner.outputs, used);
+        // A GPU's driver has threads of its own.
+        let strays = || {
+            let strays = runner.watch.strays().filter(|_| self.judge.manifest.backend == Backend::Cpu)?;
+            Some(Loss::new(FailureKind::Stray, strays))
+        };
+        let loss = late
+            .or_else(strays)
+            .or_else(|| idle(&runner.watch, self.judge.manifest.backend))
+            .or_else(|| runner.contestant.takes_too_much());
+        loss.map_or(Ok(()), |loss| Err(self.forfeit(contestant, case, loss)))
+    }
+
+    /// Ends what is below this process and is no contestant. It belongs to the contestant whose object it has mapped; else to
+    /// `contestant`, which ran last.
+    fn sweep(&self, contestant: usize, case: Option<usize>) -> Result<(), Forfeit> {
+        let known: Vec<u32> = self.runners.iter().map(|runner| runner.contestant.id()).collect();
+        let Some(maps) = watch::sweep(&known) else { return Ok(()) };
+        let has = |entrant: &Entrant| maps.contains(entrant.candidate.object.as_str());
+        let owner = if has(&self.judge.entrants[contestant]) { None } else { self.judge.entrants.iter().position(has) };
+        let case = case.map(|case| self.judge.cases[case].shape.name.clone());
+        let loss = Loss::new(FailureKind::Stray, "it left a process behind that it had started");
+        Err(super::forfeit(owner.unwrap_or(contestant), case, loss))
+    }
+
+    fn forfeit(&self, contestant: usize, case: usize, loss: Loss) -> Forfeit {
+        super::forfeit(contestant, Some(self.judge.cases[case].shape.name.clone()), loss)
+    }
+
+    /// Outside of calls no byte of the outputs may change, and nobody is left who could. Comparing all of them takes as long
+    /// as a batch: one file in four. Who had it before, since it was last compared, may have changed it too; then it was the
+    /// one that nobody has vouched for.
+    fn take_back(&mut self, outputs: &[usize]) -> Result<(), Forfeit> {
+        for case in 0..self.judge.cases.len() {
+            for (contestant, file) in outputs.iter().enumerate() {
+                if self.draw.between(0, CHECKED_ONE_IN - 1) != 0 {
+                    continue;
+                }
+                if let Some((holders, loss)) = self.judge.decks[case].returned(*file, contestant) {
+                    let culprit = if holders.contains(&CANDIDATE) { CANDIDATE } else { contestant };
+                    return Err(self.forfeit(culprit, case, loss));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the processes in random order, and sees that nothing is left of them.
+    fn end(
+        mut self,
+        begun: Instant,
+        seed: &str,
+        started: Vec<usize>,
+        outputs: Vec<usize>,
+        cases: Vec<CaseRecord>,
+    ) -> Result<LaunchRecord, Forfeit> {
+        for (contestant, runner) in self.runners.iter_mut().enumerate() {
+            runner.watch.asked();
+            if let Some(loss) = idle(&runner.watch, self.judge.manifest.backend) {
+                return Err(super::forfeit(contestant, None, loss));
+            }
+        }
+        let idle_s = self.runners.iter().map(|runner| runner.watch.idle_s).collect();
+        let ended = permutation(self.runners.len(), &mut self.draw);
+        let mut runners: Vec<Option<Runner>> = self.runners.drain(..).map(Some).collect();
+        for contestant in &ended {
+            runners[*contestant] = None;
+            let known: Vec<u32> = runners.iter().flatten().map(|runner| runner.contestant.id()).collect();
+            if watch::sweep(&known).is_some() {
+                let loss = Loss::new(FailureKind::Stray, "it left a process behind that it had started");
+                return Err(super::forfeit(*contestant, None, loss));
+            }
+        }
+        self.take_back(&outputs)?;
+        let wall_s = begun.elapsed().as_secs_f64();
+        Ok(LaunchRecord { seed: seed.to_owned(), started, ended, outputs, wall_s, idle_s, cases })
+    }
+}
+
+/// A contestant that used the processor while it was to wait. A GPU's driver may.
+fn idle(watch: &Watch, backend: Backend) -> Option<Loss> {
+    (backend == Backend::Cpu && watch.idle_s > IDLE_S).then(|| {
+        let message = format!("it ran for {:.0} ms while it was to wait", watch.idle_s * 1e3);
+        Loss::new(FailureKind::Stray, message)
+    })
+}
+
+fn permutation(count: usize, draw: &mut Draw) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for index in (1..count).rev() {
+        order.swap(index, draw.between(0, index));
+    }
+    order
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}

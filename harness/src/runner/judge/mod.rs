@@ -1,0 +1,220 @@
+//! The judge of a bout: a test or bench binary of the trusted base, started by the referee with `--kopt-judge`. It owns the
+//! memory and what is expected of it, starts the contestants, and measures what it is asked to; it decides nothing.
+//!
+//! | module | what |
+//! |---|---|
+//! | `check` | every trial of the crate on one contestant, before any time is taken |
+//! | `deck` | the memory of a shape, fresh contents with known results, and what must not change |
+//! | `launch` | one launch: fresh processes through every shape, in random orders |
+//! | `watch` | what a contestant's process does besides answering |
+//!
+//! The contestants never learn a seed or an expected value, and whatever they do, it is one of them that loses.
+
+#![allow(unsafe_code, reason = "owns the descriptor that it answers on")]
+
+mod check;
+mod deck;
+mod launch;
+mod watch;
+
+use std::fs::File;
+use std::io::{BufRead as _, Write as _};
+use std::os::fd::FromRawFd as _;
+use std::process::ExitCode;
+
+use camino::Utf8Path;
+use kopt_schema::bout::{
+    Arrangement, BOUT_VERSION, Bout, CaseInfo, Forfeit, Handicap, JUDGE_ARGUMENT, JUDGE_FD, JudgeReply, JudgeRequest,
+};
+use kopt_schema::manifest::Manifest;
+use kopt_schema::wire::{Reply, Request};
+
+use self::deck::Deck;
+use super::candidate::{Absent, Loaded};
+use super::cases;
+use super::contestant::{Contestant, Loss};
+use crate::kernel::{Case, Kernel};
+use crate::package::{EntryLayout, Package};
+use crate::tensor::Draw;
+
+/// Measuring ceilings takes a few seconds.
+const CEILINGS: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// A side of the bout.
+struct Entrant {
+    candidate: Loaded,
+    handicaps: Vec<Handicap>,
+}
+
+/// A bout that was opened.
+struct Judge {
+    kernel: &'static dyn Kernel,
+    manifest: Manifest,
+    layouts: Vec<&'static EntryLayout>,
+    cases: Vec<Case>,
+    decks: Vec<Deck>,
+    entrants: Vec<Entrant>,
+    bout: Bout,
+}
+
+/// If this process was started as a judge, serves until the channel closes.
+pub(crate) fn serve_if_asked(package: &'static Package, kernel: &'static dyn Kernel) -> Option<ExitCode> {
+    std::env::args_os().nth(1).filter(|argument| argument == JUDGE_ARGUMENT)?;
+    Some(serve(package, kernel))
+}
+
+fn serve(package: &'static Package, kernel: &'static dyn Kernel) -> ExitCode {
+    // A referee that is killed must not leave a judge, and what contestants leave behind must come to the judge.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    // SAFETY: the referee opened this descriptor for the judge, and nothing else in this process uses it.
+    let mut replies = unsafe { File::from_raw_fd(JUDGE_FD) };
+    // Contestants must not inherit it.
+    let _ = rustix::io::fcntl_setfd(&replies, rustix::io::FdFlags::CLOEXEC);
+    let mut judge = None;
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let reply = match serde_json::from_str(&line) {
+            Ok(request) => obey(package, kernel, &mut judge, request),
+            Err(error) => failed(format!("not a request: {error}")),
+        };
+        // However it ended, nothing of it goes on.
+        watch::sweep(&[]);
+        let Ok(mut text) = serde_json::to_string(&reply) else { break };
+        text.push('\n');
+        if replies.write_all(text.as_bytes()).is_err() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn failed(message: impl Into<String>) -> JudgeReply {
+    JudgeReply::Failed { message: message.into(), no_device: false }
+}
+
+fn obey(
+    package: &'static Package,
+    kernel: &'static dyn Kernel,
+    judge: &mut Option<Judge>,
+    request: JudgeRequest,
+) -> JudgeReply {
+    match (request, judge) {
+        (JudgeRequest::Open(bout), judge) => match Judge::open(package, kernel, bout) {
+            Ok((opened, arrangement)) => {
+                *judge = Some(opened);
+                JudgeReply::Opened(arrangement)
+            }
+            Err(loss) => JudgeReply::Failed { message: loss.message, no_device: loss.no_device },
+        },
+        (JudgeRequest::Launch { seed }, Some(judge)) => match u64::from_str_radix(&seed, 16) {
+            Ok(number) => match launch::run(judge, &seed, number) {
+                Ok(record) => JudgeReply::Launched(record),
+                Err(forfeit) => JudgeReply::Lost(forfeit),
+            },
+            Err(_) => failed(format!("`{seed}` is no seed")),
+        },
+        (JudgeRequest::Check { contestant }, Some(judge)) if contestant < judge.entrants.len() => {
+            match check::run(package, judge, contestant) {
+                Ok(trials) => JudgeReply::Checked { trials },
+                Err(forfeit) => JudgeReply::Lost(forfeit),
+            }
+        }
+        (JudgeRequest::Check { contestant }, Some(_)) => failed(format!("there is no contestant {contestant}")),
+        (JudgeRequest::Ceilings, Some(judge)) => judge
+            .ceilings()
+            .unwrap_or_else(|loss| JudgeReply::Failed { message: loss.message, no_device: loss.no_device }),
+        (_, None) => failed("no bout is open"),
+    }
+}
+
+impl Judge {
+    fn open(package: &'static Package, kernel: &'static dyn Kernel, bout: Bout) -> Result<(Self, Arrangement), Loss> {
+        let setup = |error: String| Loss::new(kopt_schema::message::FailureKind::Setup, error);
+        if bout.version != BOUT_VERSION {
+            let ours = "rebuild the base with the same version of the harness";
+            return Err(setup(format!(
+                "the referee speaks version {}, the judge {BOUT_VERSION}: {ours}",
+                bout.version
+            )));
+        }
+        let manifest = package.manifest();
+        let mut entrants = Vec::new();
+        for entrant in &bout.contestants {
+            let candidate = Loaded::read(Utf8Path::new(&entrant.candidate), None, package, &manifest);
+            let candidate = candidate.map_err(|absent| match absent {
+                Absent::NotCompiled(reason) | Absent::Wrong(reason) => setup(reason),
+            })?;
+            entrants.push(Entrant { candidate, handicaps: entrant.handicaps.clone() });
+        }
+        let layouts = cases::entries(package, kernel).map_err(setup)?;
+        let wanted = |name: &String| bout.shapes.is_empty() || bout.shapes.contains(name);
+        let shapes = manifest.shapes.iter().filter(|shape| wanted(&shape.name));
+        let cases: Vec<Case> = shapes.map(|shape| Case { shape: shape.clone(), dtype: manifest.dtype }).collect();
+        let seed = u64::from_str_radix(&bout.seed, 16).map_err(|_| setup(format!("`{}` is no seed", bout.seed)))?;
+        if entrants.is_empty() || cases.is_empty() || bout.blocks == 0 {
+            return Err(setup("a bout needs contestants, shapes and blocks".to_owned()));
+        }
+        let mut seeds = Draw::new(seed, "decks");
+        // References are what takes long: all shapes at once.
+        let seeds: Vec<u64> = cases.iter().map(|_| seeds.bits()).collect();
+        let (layouts_of, count) = (&layouts, entrants.len());
+        let decks: Result<Vec<Deck>, Loss> = std::thread::scope(|scope| {
+            let deck = |(case, seed)| scope.spawn(move || Deck::new(kernel, layouts_of, case, count, seed));
+            let threads: Vec<_> = cases.iter().zip(seeds).map(deck).collect();
+            let lost = |_| Err(setup("the reference could not be evaluated".to_owned()));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+        });
+        let judge = Self { kernel, manifest, layouts, cases, decks: decks?, entrants, bout };
+        // Which device there is, and whether there is one at all.
+        let told =
+            |loss: Loss| Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss };
+        let device = judge.worker().map_err(told)?.device;
+        let arrangement = judge.arrangement(device);
+        Ok((judge, arrangement))
+    }
+
+    fn worker(&self) -> Result<NamedWorker, Loss> {
+        let symbols: Vec<String> = self.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
+        let worker = Contestant::start(&self.entrants[0].candidate, self.manifest.backend, &symbols, &[])?;
+        Ok(NamedWorker { device: worker.device.clone(), worker })
+    }
+
+    fn arrangement(&self, device: String) -> Arrangement {
+        let case = |(case, deck): (&Case, &Deck)| CaseInfo {
+            name: case.shape.name.clone(),
+            cost: deck.cost,
+            places: deck.places(),
+            contents: deck.contents(),
+        };
+        let huge_pages = self.decks.iter().all(|deck| deck.huge_pages);
+        Arrangement { device, huge_pages, cases: self.cases.iter().zip(&self.decks).map(case).collect() }
+    }
+
+    /// What the device can do, measured in a process of its own.
+    fn ceilings(&self) -> Result<JudgeReply, Loss> {
+        let NamedWorker { device, mut worker } = self.worker()?;
+        match worker.ask(&Request::Ceilings, CEILINGS)? {
+            Reply::Ceilings { copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
+                Ok(JudgeReply::Ceilings {
+                    device,
+                    copy_bytes_per_s,
+                    read_bytes_per_s,
+                    write_bytes_per_s,
+                    fma_flops_per_s,
+                })
+            }
+            other => Ok(failed(format!("the worker answered out of turn: {other:?}"))),
+        }
+    }
+}
+
+/// A worker and the device it found.
+struct NamedWorker {
+    device: String,
+    worker: Contestant,
+}
+
+fn forfeit(contestant: usize, case: Option<String>, loss: Loss) -> Forfeit {
+    Forfeit { contestant, case, kind: loss.kind, message: loss.message }
+}
