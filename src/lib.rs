@@ -16,12 +16,15 @@
 //! | | [`error`] | an error for people: message, causes, hint, exit code |
 //! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
+//! | 2 judgement | [`gate`] | from evidence to verdict: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
+//! | | [`revision`] | versions of the workspace, as git has them |
+//! | | [`referee`] | two versions compared: judge, seeds, clock; evidence comes of it |
 //! | 5 use cases | [`ops`] | one file per command's work |
 //! | 6 edges | [`cli`] | one file per command: arguments, help text, one call into `ops` |
 //!
-//! Layers 2 (judgement) and 4 (engine) are kept for gates and campaigns.
+//! Layer 4 (engine) is kept for campaigns.
 //!
 //! # Files it writes
 //!
@@ -31,6 +34,10 @@
 //! | `Cargo.toml` of the workspace around it | `new` | `workspace.members` gains one entry, all else is kept |
 //! | `kernels/<op>.bindings.rs` | `bindings` | checked in with the crate |
 //! | `target/` | `check`, `bench`, through cargo | may be deleted at any time |
+//! | `target/kopt/revisions/<commit>/` | `compare` | the files of a commit; may be deleted at any time, as all of `target/kopt` |
+//! | `target/kopt/candidates/` | `compare` | compiled kernels, by what they were compiled from |
+//! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare` | the base's files and the judge built from them; `judge.lock`: who uses them |
+//! | `target/kopt/evidence/<kernel>-<time>.json` | `compare` | what a verdict rests on |
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
 
@@ -38,9 +45,12 @@ pub mod build;
 pub mod cli;
 pub mod context;
 pub mod error;
+pub mod gate;
 pub mod manifest;
 pub mod ops;
 pub mod process;
+pub mod referee;
+pub mod revision;
 pub mod runner;
 pub mod shell;
 pub mod workspace;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Message, TargetKind};
 use kopt_schema::exit::Exit;
 
@@ -47,6 +47,15 @@ impl Role {
     }
 }
 
+/// Where cargo builds, and how strictly.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place<'a> {
+    /// The target folder, if not the workspace's own.
+    pub target: Option<&'a Utf8Path>,
+    /// The lock file must do as it is.
+    pub locked: bool,
+}
+
 /// Builds the executables of `kernels`, in their order.
 ///
 /// # Errors
@@ -58,9 +67,30 @@ pub fn executables(
     kernels: &[Kernel],
     role: Role,
 ) -> Result<Vec<Utf8PathBuf>> {
+    executables_in(context, manner, workspace, kernels, role, Place::default())
+}
+
+/// The same, in a place of its own.
+///
+/// # Errors
+/// As [`executables`].
+pub fn executables_in(
+    context: &Context,
+    manner: Manner,
+    workspace: &Workspace,
+    kernels: &[Kernel],
+    role: Role,
+    place: Place<'_>,
+) -> Result<Vec<Utf8PathBuf>> {
     kernels.iter().try_for_each(|kernel| has_target(context, kernel, role))?;
     let mut built: HashMap<String, Utf8PathBuf> = HashMap::new();
-    let command = cargo(context, manner, workspace, kernels, role);
+    let mut command = cargo(context, manner, workspace, kernels, role);
+    if let Some(target) = place.target {
+        command.env("CARGO_TARGET_DIR", target);
+    }
+    if place.locked {
+        command.arg("--locked");
+    }
     let status = process::lines(command, |line| {
         if let Ok(Message::CompilerArtifact(artifact)) = serde_json::from_str(line)
             && let Some(executable) = artifact.executable

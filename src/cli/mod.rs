@@ -4,11 +4,14 @@
 mod bench;
 mod bindings;
 mod check;
+mod compare;
 mod completions;
 mod list;
 mod new;
+mod quantity;
 mod schema;
 mod selection;
+mod verdict;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -62,6 +65,8 @@ enum Command {
     List(list::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Compare(compare::Args),
+    Verdict(verdict::Args),
     Schema(schema::Args),
     Bindings(bindings::Args),
     Completions(completions::Args),
@@ -74,6 +79,8 @@ impl Command {
             Self::List(_) => "list",
             Self::Check(_) => "check",
             Self::Bench(_) => "bench",
+            Self::Compare(_) => "compare",
+            Self::Verdict(_) => "verdict",
             Self::Schema(_) => "schema",
             Self::Bindings(_) => "bindings",
             Self::Completions(_) => "completions",
@@ -92,6 +99,8 @@ impl Command {
             Self::List(args) => args.run(context, shell, manifest_path),
             Self::Check(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
+            Self::Compare(args) => args.run(context, shell, manifest_path),
+            Self::Verdict(args) => args.run(context, shell),
             Self::Schema(args) => args.run(shell),
             Self::Bindings(args) => args.run(context, shell, manifest_path),
             Self::Completions(args) => args.run(shell),
@@ -113,7 +122,7 @@ pub fn main() -> ExitCode {
 /// The command line with the exit codes in its help.
 fn command() -> clap::Command {
     let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
-    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n";
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n";
     Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
 }
 

@@ -4,9 +4,11 @@
 pub mod bench;
 pub mod bindings;
 pub mod check;
+pub mod compare;
 pub mod list;
 pub mod new;
 pub mod schema;
+pub mod verdict;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::exit::Exit;

@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod compare;
 mod examples;
 mod help;
 mod list;
@@ -11,3 +12,4 @@ mod new;
 mod output;
 mod sandbox;
 mod schema;
+mod verdict;

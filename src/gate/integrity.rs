@@ -1,0 +1,153 @@
+//! What an honest contestant's records cannot look like. Each test compares the candidate with the incumbent in the same
+//! launches, so that what the machine does to both cancels, and asks for certainty at one in a thousand.
+//!
+//! - **Two clocks.** Time that a candidate saves by its own clock must be saved on the judge's clock too, and on the
+//!   system's books of its processor time. What was only moved out of the timed region was not saved.
+//! - **Linearity.** Eight calls take eight times as long as one, for the candidate as for the incumbent.
+//! - **Physics.** No call is faster than the device's measured ceilings allow.
+
+use kopt_schema::bout::{BlockRecord, CaseRecord};
+use kopt_schema::evidence::{Ceilings, Evidence, Stage, StageKind};
+use kopt_schema::message::Cost;
+use kopt_stats::Effect;
+
+use super::series::{CANDIDATE, INCUMBENT, Series};
+
+/// Error of each test.
+const ALPHA: f64 = 0.001;
+
+/// Launches without which nothing can be said.
+const LEAST_LAUNCHES: usize = 6;
+
+/// Savings below this share are not worth a test: clocks differ by as much.
+const LEAST_SAVING: f64 = 0.02;
+
+/// At least this part of what is saved must be seen by the other clock.
+const SEEN: f64 = 0.5;
+
+/// A single call may take this much longer than one of many, beyond what the incumbent's does.
+const NONLINEAR: f64 = 1.25;
+
+/// A time this far below the floor is impossible.
+const BELOW: f64 = 0.95;
+
+/// Everything that cannot be, in words.
+pub fn violations(evidence: &Evidence) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names(evidence) {
+        let cases: Vec<&CaseRecord> = records(evidence).filter(|case| case.case == name).collect();
+        for (clock, what) in
+            [(wall as Clock, "the judge's clock"), (processor, "the system's count of its processor time")]
+        {
+            if let Some((claimed, seen)) = unseen(&cases, clock) {
+                found.push(format!(
+                    "{name}: it claims to save {:.1} % of the time, but {what} saw {:.1} %: work was moved out of what is timed",
+                    100.0 * claimed,
+                    100.0 * seen
+                ));
+            }
+        }
+    }
+    if let Some(factor) = nonlinear(evidence) {
+        found.push(format!(
+            "a single call takes {:.2} times as long as one of many, compared with the incumbent: its time depends on repetition",
+            factor
+        ));
+    }
+    found.extend(below_floor(evidence));
+    found
+}
+
+fn names(evidence: &Evidence) -> Vec<String> {
+    evidence.arrangement.iter().flat_map(|arrangement| arrangement.cases.iter().map(|case| case.name.clone())).collect()
+}
+
+fn records(evidence: &Evidence) -> impl Iterator<Item = &CaseRecord> {
+    evidence.stages.iter().flat_map(|stage| stage.launches.iter()).flat_map(|launch| launch.cases.iter())
+}
+
+type Clock = fn(&BlockRecord) -> &Vec<[u64; 2]>;
+
+fn device(block: &BlockRecord) -> &Vec<[u64; 2]> {
+    &block.device_ns
+}
+
+fn wall(block: &BlockRecord) -> &Vec<[u64; 2]> {
+    &block.wall_ns
+}
+
+fn processor(block: &BlockRecord) -> &Vec<[u64; 2]> {
+    &block.cpu_ns
+}
+
+/// Share of the incumbent's time that the candidate saves in a launch, by some clock.
+fn saving(case: &CaseRecord, clock: Clock) -> Option<f64> {
+    let total = |clock: Clock, contestant: usize| {
+        let batches = case.blocks.iter().map(|block| clock(block).get(contestant).map(|halves| halves[0] + halves[1]));
+        batches.sum::<Option<u64>>().map(|nanoseconds| nanoseconds as f64)
+    };
+    let incumbent = total(device, INCUMBENT).filter(|time| *time > 0.0)?;
+    let (old, new) = (total(clock, INCUMBENT)?, total(clock, CANDIDATE)?);
+    // A clock that stands still was not read.
+    (old > 0.0 && new > 0.0).then(|| (old - new) / incumbent)
+}
+
+/// A saving that the other clock did not see: what is claimed, and what was seen.
+fn unseen(cases: &[&CaseRecord], clock: Clock) -> Option<(f64, f64)> {
+    let pairs: Option<Vec<(f64, f64)>> =
+        cases.iter().map(|case| Some((saving(case, device)?, saving(case, clock)?))).collect();
+    let pairs = pairs.filter(|pairs| pairs.len() >= LEAST_LAUNCHES)?;
+    let claimed = Effect::of(&pairs.iter().map(|(claimed, _)| *claimed).collect::<Vec<_>>()).mean;
+    if claimed < LEAST_SAVING {
+        return None;
+    }
+    let short = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
+    (short.upper(ALPHA) < 0.0).then(|| (claimed, short.mean + SEEN * claimed))
+}
+
+/// How much longer a single call takes than one of many, beyond the incumbent's, if that is beyond doubt.
+fn nonlinear(evidence: &Evidence) -> Option<f64> {
+    let excess = |case: &CaseRecord| {
+        let (one, many) = (case.ladder.iter().find(|rung| rung.calls == 1)?, case.ladder.last()?);
+        let ratio = |contestant: usize| {
+            let (one_ns, many_ns) = (*one.device_ns.get(contestant)?, *many.device_ns.get(contestant)?);
+            Some((one_ns.max(1) as f64 * many.calls as f64 / many_ns.max(1) as f64).ln())
+        };
+        (many.calls > 1).then(|| Some(ratio(CANDIDATE)? - ratio(INCUMBENT)?)).flatten()
+    };
+    let excesses: Vec<f64> = records(evidence).filter_map(excess).collect();
+    let effect = Effect::of(&excesses);
+    (excesses.len() >= LEAST_LAUNCHES && effect.lower(ALPHA) > NONLINEAR.ln()).then(|| effect.mean.exp())
+}
+
+/// A shape on which the candidate is faster than the ceilings allow, in words. Where the incumbent is, too, the ceilings
+/// are wrong and say nothing.
+#[must_use]
+pub fn below_floor(evidence: &Evidence) -> Option<String> {
+    let (ceilings, arrangement) = (evidence.ceilings.as_ref()?, evidence.arrangement.as_ref()?);
+    let launches: Vec<_> = evidence.stages.iter().flat_map(|stage| stage.launches.iter().cloned()).collect();
+    if launches.len() < LEAST_LAUNCHES {
+        return None;
+    }
+    let all = Stage { kind: StageKind::Screen, launches };
+    let series = Series::of(evidence, &all, INCUMBENT, CANDIDATE);
+    series.cases.iter().zip(&arrangement.cases).find_map(|(case, info)| {
+        let floor = floor(&info.cost, ceilings);
+        (case.candidate_s < BELOW * floor && case.incumbent_s >= floor).then(|| {
+            format!(
+                "{}: {:.2} µs a call is less than the {:.2} µs that the device's ceilings allow",
+                case.name,
+                1e6 * case.candidate_s,
+                1e6 * floor
+            )
+        })
+    })
+}
+
+/// Seconds below which no call can be. Inputs come from memory, since they were flushed. Outputs may stay in the caches
+/// when the call returns, so that their bytes bound nothing.
+fn floor(cost: &Cost, ceilings: &Ceilings) -> f64 {
+    let reading = cost.bytes_read / ceilings.read_bytes_per_s.unwrap_or(ceilings.copy_bytes_per_s);
+    let computing = ceilings.fma_flops_per_s.map_or(0.0, |rate| cost.flops / rate);
+    reading.max(computing)
+}

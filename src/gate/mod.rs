@@ -1,0 +1,274 @@
+//! From evidence to verdict, and nothing else: no clock, no process, no file. The referee asks here after every launch
+//! what to do next; `cargo kopt verdict` asks again, later, and must get the same answer.
+//!
+//! | module | what |
+//! |---|---|
+//! | `series` | launches as one number a launch and shape |
+//! | `integrity` | what an honest contestant's records cannot look like |
+//! | `words` | the reasons, for people |
+
+mod integrity;
+mod series;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
+use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Standing, gain_of_log};
+
+pub use integrity::below_floor;
+use series::{CANDIDATE, CONTROL, INCUMBENT, Series};
+
+/// Four times of five is what a smallest detectable effect is told for.
+const POWER: f64 = 0.8;
+
+/// What the referee does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Another launch of the stage it is in; the first of the screen, if there is none yet.
+    Measure,
+    /// The screen has passed: begin the confirmation.
+    Confirm,
+    /// Nothing more: give the verdict.
+    Done,
+}
+
+/// The terms of a policy.
+///
+/// # Errors
+/// A policy of that name does not exist, or the gain makes no sense.
+pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, String> {
+    let policy: Policy = policy.parse().map_err(|error: kopt_stats::UnknownPolicy| error.to_string())?;
+    let rule = policy.rule();
+    let min_gain = min_gain.unwrap_or(rule.min_gain);
+    if !(0.0..1.0).contains(&min_gain) {
+        return Err(format!("a least gain of {:.1} % makes no sense: from 0 % to below 100 %", 100.0 * min_gain));
+    }
+    let schedule = Schedule::standard();
+    let schedule = if quick { schedule.truncated(QUICK_LAUNCHES).unwrap_or(schedule) } else { schedule };
+    Ok(Terms {
+        policy: policy.name().to_owned(),
+        min_gain,
+        max_regression: rule.max_regression,
+        looks: schedule.looks().to_vec(),
+        screen_alpha: schedule.alpha(),
+        give_up_alpha: GIVE_UP_ALPHA,
+        confirmation_alpha: Schedule::standard().alpha(),
+        shape_alpha: rule.shape_alpha,
+        control_alpha: CONTROL_ALPHA,
+        core: Vec::new(),
+        max_time_s: 120.0,
+    })
+}
+
+/// A quick comparison stops at this many launches.
+const QUICK_LAUNCHES: usize = 14;
+
+/// At which a look gives up: quick, since nothing is accepted by it.
+const GIVE_UP_ALPHA: f64 = 0.02;
+
+/// How often an undisturbed machine is called disturbed.
+const CONTROL_ALPHA: f64 = 0.005;
+
+/// A difference of the incumbent from itself below this, in logarithms, fakes no gain, however sure it is.
+const CONTROL_LEAST: f64 = 0.001;
+
+/// What to do after the launches so far. A disturbed machine or a dishonest contestant is looked for when everything
+/// else is decided: the verdict will say so.
+#[must_use]
+pub fn next(evidence: &Evidence) -> Next {
+    if evidence.identical || evidence.forfeit.is_some() {
+        return Next::Done;
+    }
+    let Some(stage) = evidence.stages.last() else { return Next::Measure };
+    let (looks, launches) = (looks(evidence, stage), stage.launches.len());
+    let last = looks.last().copied().unwrap_or(0);
+    if !looks.contains(&launches) && launches < last {
+        return Next::Measure;
+    }
+    match (stand(evidence, stage), stage.kind) {
+        (Standing::Accept { .. }, StageKind::Screen) => Next::Confirm,
+        (Standing::Undecided, _) if launches < last => Next::Measure,
+        _ => Next::Done,
+    }
+}
+
+/// Launches after which a stage is looked at, and the last of which ends it.
+#[must_use]
+pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
+    let terms = &evidence.terms;
+    match (stage.kind, evidence.stages.first()) {
+        (StageKind::Confirmation, Some(screen)) if !terms.looks.is_empty() => {
+            // Evidence is a file and can hold anything; a schedule must grow.
+            let mut looks: Vec<usize> = terms.looks.iter().copied().filter(|look| *look > 1).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            if looks.is_empty() {
+                return Vec::new();
+            }
+            let alpha = terms.screen_alpha.clamp(1e-9, 0.5);
+            vec![Schedule::new(looks, alpha).confirmation(screen.launches.len())]
+        }
+        _ => terms.looks.clone(),
+    }
+}
+
+/// The verdict on the evidence, whatever verdict stands in it.
+#[must_use]
+pub fn verdict(evidence: &Evidence) -> Verdict {
+    let (ruling, mut reasons) = ruling(evidence);
+    let Some(stage) = evidence.stages.last().filter(|stage| !stage.launches.is_empty()) else {
+        let direction = if evidence.identical { Direction::Same } else { Direction::CannotTell };
+        return Verdict { ruling, direction, reasons, ..placeholder() };
+    };
+    let series = Series::of(evidence, stage, INCUMBENT, CANDIDATE);
+    let alpha = alpha_of(evidence, stage);
+    let aggregate = Effect::of(&series.aggregate());
+    let shapes = series.shapes();
+    let directions = kopt_stats::directions(&shapes, 2.0 * evidence.terms.shape_alpha, evidence.terms.min_gain);
+    let shapes = series.cases.iter().zip(directions).map(|(case, direction)| ShapeVerdict {
+        shape: case.name.clone(),
+        core: case.core,
+        direction: named(direction),
+        estimate: estimate(&Effect::of(&case.gains), evidence.terms.shape_alpha),
+        incumbent_s: case.incumbent_s,
+        candidate_s: case.candidate_s,
+    });
+    let direction = named(kopt_stats::direction(&aggregate, 2.0 * alpha, evidence.terms.min_gain));
+    if ruling == Ruling::RolledBackNoise {
+        reasons.push(words::detectable(&aggregate, alpha, POWER));
+    }
+    Verdict {
+        ruling,
+        direction,
+        reasons,
+        aggregate: Some(estimate(&aggregate, alpha)),
+        shapes: shapes.collect(),
+        control: control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0)),
+        detectable: Some(gain_of_log(aggregate.detectable(alpha, POWER))).filter(|gain| gain.is_finite()),
+        launches: evidence.stages.iter().map(|stage| stage.launches.len()).sum(),
+        false_accept: kopt_stats::false_accept_bound(
+            &[evidence.terms.screen_alpha, evidence.terms.confirmation_alpha],
+            1,
+        ),
+    }
+}
+
+/// What stands in evidence before there is a verdict.
+#[must_use]
+pub fn placeholder() -> Verdict {
+    Verdict {
+        ruling: Ruling::RolledBackNoise,
+        direction: Direction::CannotTell,
+        reasons: Vec::new(),
+        aggregate: None,
+        shapes: Vec::new(),
+        control: None,
+        detectable: None,
+        launches: 0,
+        false_accept: 0.0,
+    }
+}
+
+/// The aggregate of the stage under way, for a progress line.
+#[must_use]
+pub fn so_far(evidence: &Evidence) -> Option<(Estimate, Option<Estimate>)> {
+    let stage = evidence.stages.last().filter(|stage| stage.launches.len() > 1)?;
+    let aggregate = Effect::of(&Series::of(evidence, stage, INCUMBENT, CANDIDATE).aggregate());
+    let control = control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0));
+    Some((estimate(&aggregate, alpha_of(evidence, stage)), control))
+}
+
+fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
+    if let Some(forfeit) = &evidence.forfeit {
+        let ruling =
+            if forfeit.contestant == CANDIDATE { Ruling::of_forfeit(forfeit.kind) } else { Ruling::Contaminated };
+        return (ruling, vec![words::forfeit(forfeit)]);
+    }
+    if evidence.identical {
+        let required = rule(&evidence.terms).require_gain;
+        return (if required { Ruling::RolledBack } else { Ruling::Accepted }, vec![words::identical()]);
+    }
+    let violations = integrity::violations(evidence);
+    if !violations.is_empty() {
+        return (Ruling::IntegrityViolation, violations);
+    }
+    let fires =
+        |effect: &Effect| effect.two_sided_p() < evidence.terms.control_alpha && effect.mean.abs() >= CONTROL_LEAST;
+    if let Some(effect) = control(evidence).filter(fires) {
+        return (Ruling::Contaminated, vec![words::contaminated(&effect, evidence.terms.control_alpha)]);
+    }
+    let Some(screen) = evidence.stages.iter().find(|stage| stage.kind == StageKind::Screen) else {
+        return (Ruling::RolledBackNoise, vec![words::nothing_measured()]);
+    };
+    let confirmation = evidence.stages.iter().find(|stage| stage.kind == StageKind::Confirmation);
+    let names = |index: &usize| Series::of(evidence, screen, INCUMBENT, CANDIDATE).cases[*index].name.clone();
+    match (stand(evidence, screen), confirmation.map(|stage| stand(evidence, stage))) {
+        (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),
+        (Standing::Undecided, _) => (Ruling::RolledBackNoise, vec![words::undecided(screen.launches.len())]),
+        (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
+            let ruling = if slower.is_empty() { Ruling::Accepted } else { Ruling::AcceptedTradeOff };
+            (ruling, vec![words::accepted(&slower.iter().map(names).collect::<Vec<_>>())])
+        }
+        (Standing::Accept { .. }, Some(Standing::Reject(reason))) => {
+            let why = words::rejected(reason, &names, &evidence.terms);
+            (Ruling::RolledBackNoise, vec![words::not_confirmed(), why])
+        }
+        (Standing::Accept { .. }, _) => (Ruling::RolledBackNoise, vec![words::not_confirmed()]),
+    }
+}
+
+/// Where the candidate stands in a stage, at the last look that was reached.
+fn stand(evidence: &Evidence, stage: &Stage) -> Standing {
+    let looks = looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len());
+    let Some(look) = looks.max() else { return Standing::Undecided };
+    let seen = Stage { kind: stage.kind, launches: stage.launches[..look].to_vec() };
+    let series = Series::of(evidence, &seen, INCUMBENT, CANDIDATE);
+    let levels = Levels { accept: alpha_of(evidence, stage), give_up: evidence.terms.give_up_alpha };
+    kopt_stats::standing(&series.shapes(), &rule(&evidence.terms), levels)
+}
+
+/// The incumbent against itself, over all stages: a disturbance need not respect them.
+fn control(evidence: &Evidence) -> Option<Effect> {
+    let launches: Vec<_> = evidence.stages.iter().flat_map(|stage| stage.launches.iter().cloned()).collect();
+    if launches.len() < 2 || launches.iter().any(|launch| launch.started.len() <= CONTROL) {
+        return None;
+    }
+    let all = Stage { kind: StageKind::Screen, launches };
+    Some(Effect::of(&Series::of(evidence, &all, INCUMBENT, CONTROL).aggregate()))
+}
+
+/// The level of each look: the screen's error is spread evenly over its looks, so that the sum holds whatever the data.
+fn alpha_of(evidence: &Evidence, stage: &Stage) -> f64 {
+    match stage.kind {
+        StageKind::Screen => evidence.terms.screen_alpha / evidence.terms.looks.len().max(1) as f64,
+        StageKind::Confirmation => evidence.terms.confirmation_alpha,
+    }
+}
+
+fn rule(terms: &Terms) -> Rule {
+    let policy: Policy = terms.policy.parse().unwrap_or_default();
+    let (min_gain, max_regression, shape_alpha) = (terms.min_gain, terms.max_regression, terms.shape_alpha);
+    Rule { min_gain, max_regression, shape_alpha, ..policy.rule() }
+}
+
+fn estimate(effect: &Effect, alpha: f64) -> Estimate {
+    Estimate {
+        gain: gain_of_log(effect.mean),
+        low: gain_of_log(effect.lower(alpha)),
+        high: gain_of_log(effect.upper(alpha)),
+        confidence: 1.0 - 2.0 * alpha,
+        launch_sigma: effect.deviation,
+        launches: effect.launches,
+    }
+}
+
+fn named(direction: kopt_stats::Direction) -> Direction {
+    match direction {
+        kopt_stats::Direction::Faster => Direction::Faster,
+        kopt_stats::Direction::Slower => Direction::Slower,
+        kopt_stats::Direction::Same => Direction::Same,
+        kopt_stats::Direction::CannotTell => Direction::CannotTell,
+    }
+}

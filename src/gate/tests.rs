@@ -1,0 +1,266 @@
+//! Evidence made by hand, and what must follow from it.
+
+use std::collections::BTreeMap;
+
+use kopt_schema::bout::{Arrangement, BlockRecord, CaseInfo, CaseRecord, Forfeit, LaunchRecord, Rung};
+use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side, Stage, StageKind};
+use kopt_schema::manifest::{Backend, Class};
+use kopt_schema::message::{Cost, FailureKind};
+
+use super::{Next, below_floor, next, placeholder, terms, verdict};
+
+/// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
+/// processor time.
+#[derive(Clone, Copy)]
+struct Times {
+    device: [u64; 3],
+    wall: [u64; 3],
+    cpu: [u64; 3],
+}
+
+impl Times {
+    /// All clocks agree up to a constant.
+    fn honest(device: [u64; 3]) -> Self {
+        Self { device, wall: device.map(|ns| ns + 300_000), cpu: device.map(|ns| ns + 100_000) }
+    }
+}
+
+fn side() -> Side {
+    Side {
+        revision: "working tree".to_owned(),
+        name: ".".to_owned(),
+        object: "00".to_owned(),
+        code: "00".to_owned(),
+        compiler: "cc".to_owned(),
+        flags: Vec::new(),
+        knobs: BTreeMap::new(),
+    }
+}
+
+/// Evidence on two shapes without a launch.
+fn empty() -> Evidence {
+    let case = |name: &str| CaseInfo {
+        name: name.to_owned(),
+        cost: Cost { bytes_read: 1e6, bytes_written: 1e6, flops: 1e6 },
+        places: 16,
+        contents: 1000,
+    };
+    Evidence {
+        format: 1,
+        tool: "0".to_owned(),
+        kernel: "k".to_owned(),
+        op: "softmax".to_owned(),
+        backend: Backend::Cpu,
+        class: Class::Native,
+        started: "2000-01-01 00:00".to_owned(),
+        seconds: 0.0,
+        incumbent: side(),
+        candidate: side(),
+        machine: Machine::default(),
+        terms: terms("default", None, false).unwrap(),
+        seed: "0".to_owned(),
+        injected: Vec::new(),
+        identical: false,
+        arrangement: Some(Arrangement {
+            device: "d".to_owned(),
+            huge_pages: true,
+            cases: vec![case("small"), case("large")],
+        }),
+        left_out: Vec::new(),
+        trials: 0,
+        ceilings: None,
+        stages: Vec::new(),
+        forfeit: None,
+        verdict: placeholder(),
+    }
+}
+
+/// A launch in which the noise of launch `number` (some 0.1 %) is on the candidate's times.
+fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
+    let jitter = |ns: u64| ns + ns * (number as u64 % 3) / 1000;
+    let case = |name: &str, times: Times| {
+        let both = |ns: [u64; 3]| {
+            vec![
+                [ns[0]; 2],
+                [jitter(ns[1]); 2],
+                [if number % 2 == 0 { ns[2] + ns[2] / 2000 } else { ns[2] - ns[2] / 2000 }; 2],
+            ]
+        };
+        let block = BlockRecord {
+            order: vec![0, 1, 2],
+            device_ns: both(times.device),
+            wall_ns: both(times.wall),
+            cpu_ns: both(times.cpu),
+        };
+        CaseRecord {
+            case: name.to_owned(),
+            warmed_up: vec![0, 1, 2],
+            calls: 10,
+            ladder: Vec::new(),
+            blocks: vec![block; 3],
+            checked: 5,
+        }
+    };
+    LaunchRecord {
+        seed: format!("{number:x}"),
+        started: vec![0, 1, 2],
+        ended: vec![0, 1, 2],
+        outputs: vec![0, 1, 2],
+        wall_s: 0.1,
+        idle_s: vec![0.0; 3],
+        cases: vec![case("small", small), case("large", large)],
+    }
+}
+
+/// Runs the referee's loop on launches that are always the same but for a little noise.
+fn play(mut evidence: Evidence, small: Times, large: Times) -> Evidence {
+    for number in 0.. {
+        match next(&evidence) {
+            Next::Done => break,
+            Next::Confirm => evidence.stages.push(Stage { kind: StageKind::Confirmation, launches: Vec::new() }),
+            Next::Measure if evidence.stages.is_empty() => {
+                evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
+            }
+            Next::Measure => {}
+        }
+        evidence.stages.last_mut().unwrap().launches.push(launch(number, small, large));
+    }
+    evidence.verdict = verdict(&evidence);
+    evidence
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_gain_is_screened_in_six_launches_confirmed_in_nine_and_accepted() {
+    let evidence = play(empty(), Times::honest([MS, MS * 9 / 10, MS]), Times::honest([MS, MS * 9 / 10, MS]));
+    assert_eq!(evidence.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>(), [6, 9]);
+    let verdict = &evidence.verdict;
+    assert_eq!((verdict.ruling, verdict.direction), (Ruling::Accepted, Direction::Faster));
+    let aggregate = verdict.aggregate.unwrap();
+    assert!((aggregate.gain - 0.111).abs() < 0.002 && aggregate.low > 0.10 && aggregate.high < 0.12, "{aggregate:?}");
+    assert!((verdict.false_accept - 0.0004).abs() < 1e-9);
+    assert_eq!(verdict.shapes.iter().map(|shape| shape.direction).collect::<Vec<_>>(), [Direction::Faster; 2]);
+    assert!((verdict.shapes[0].incumbent_s - 1e-4).abs() < 1e-9);
+}
+
+#[test]
+fn a_no_op_is_rolled_back_as_the_same() {
+    let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
+    assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));
+    assert_eq!(evidence.verdict.reasons, ["a gain of 1.0 % or more is ruled out"]);
+}
+
+#[test]
+fn a_slower_core_shape_rolls_back_whatever_the_aggregate() {
+    let evidence = play(empty(), Times::honest([MS, MS * 12 / 10, MS]), Times::honest([MS, MS / 2, MS]));
+    assert_eq!(evidence.verdict.ruling, Ruling::RolledBack);
+    assert_eq!(evidence.verdict.reasons, ["small is slower by 5 % or more"]);
+    let mut lenient = empty();
+    lenient.terms.core = vec!["large".to_owned()];
+    let evidence = play(lenient, Times::honest([MS, MS * 12 / 10, MS]), Times::honest([MS, MS / 2, MS]));
+    assert_eq!(evidence.verdict.ruling, Ruling::AcceptedTradeOff);
+    assert!(evidence.verdict.reasons[0].ends_with("slower all the same: small"), "{:?}", evidence.verdict.reasons);
+}
+
+#[test]
+fn an_incumbent_that_differs_from_itself_leaves_no_verdict() {
+    let times = Times::honest([MS, MS * 9 / 10, MS * 98 / 100]);
+    let evidence = play(empty(), times, times);
+    assert_eq!(evidence.verdict.ruling, Ruling::Contaminated);
+    assert!(evidence.verdict.reasons[0].contains("differs from itself by +2.0"), "{:?}", evidence.verdict.reasons);
+}
+
+#[test]
+fn time_that_only_its_own_clock_saves_is_a_violation() {
+    let moved = Times { wall: [2 * MS; 3], ..Times::honest([MS, MS * 8 / 10, MS]) };
+    let evidence = play(empty(), moved, Times::honest([MS; 3]));
+    assert_eq!(evidence.verdict.ruling, Ruling::IntegrityViolation);
+    assert!(
+        evidence.verdict.reasons[0].starts_with("small: it claims to save 19.9 %"),
+        "{:?}",
+        evidence.verdict.reasons
+    );
+    let threads = Times { cpu: [MS, 2 * MS, MS], ..Times::honest([MS, MS * 8 / 10, MS]) };
+    let evidence = play(empty(), threads, threads);
+    assert_eq!(evidence.verdict.ruling, Ruling::IntegrityViolation);
+    assert!(evidence.verdict.reasons[0].contains("processor time"), "{:?}", evidence.verdict.reasons);
+}
+
+#[test]
+fn a_call_that_is_fast_only_in_company_is_a_violation() {
+    let mut evidence = play(empty(), Times::honest([MS, MS / 2, MS]), Times::honest([MS, MS / 2, MS]));
+    let rung = |calls: u64, candidate: u64| Rung { calls, device_ns: vec![calls * MS, candidate, calls * MS] };
+    for launch in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches) {
+        launch.cases[0].ladder = vec![rung(1, 2 * MS), rung(2, 2 * MS), rung(8, 4 * MS)];
+    }
+    assert_eq!(verdict(&evidence).ruling, Ruling::IntegrityViolation);
+    for launch in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches) {
+        launch.cases[0].ladder = vec![rung(1, MS / 2), rung(8, 4 * MS)];
+    }
+    assert_eq!(verdict(&evidence).ruling, Ruling::Accepted);
+}
+
+#[test]
+fn faster_than_the_memory_is_impossible_unless_the_incumbent_is_too() {
+    let mut evidence = play(empty(), Times::honest([MS, MS / 2, MS]), Times::honest([MS, MS / 2, MS]));
+    // 100 and 50 µs a call for a megabyte read.
+    let ceilings = |read: f64| Ceilings {
+        device: "d".to_owned(),
+        measured: String::new(),
+        copy_bytes_per_s: 1e12,
+        read_bytes_per_s: Some(read),
+        write_bytes_per_s: None,
+        fma_flops_per_s: None,
+    };
+    for (read, impossible) in [(2.2e10, false), (1.5e10, true), (0.5e10, false)] {
+        evidence.ceilings = Some(ceilings(read));
+        assert_eq!(below_floor(&evidence).is_some(), impossible, "{read:e}");
+    }
+}
+
+#[test]
+fn a_forfeit_is_the_losers_fault_unless_it_is_the_incumbents() {
+    let lost = |contestant, kind| {
+        let forfeit = Forfeit { contestant, case: Some("small".to_owned()), kind, message: "hm".to_owned() };
+        let evidence = Evidence { forfeit: Some(forfeit), ..empty() };
+        assert_eq!(next(&evidence), Next::Done);
+        verdict(&evidence).ruling
+    };
+    assert_eq!(lost(1, FailureKind::WrongValues), Ruling::Incorrect);
+    assert_eq!(lost(1, FailureKind::TimedOut), Ruling::Incorrect);
+    assert_eq!(lost(1, FailureKind::Stray), Ruling::IntegrityViolation);
+    assert_eq!(lost(1, FailureKind::LateWrite), Ruling::IntegrityViolation);
+    assert_eq!(lost(0, FailureKind::WrongValues), Ruling::Contaminated);
+}
+
+#[test]
+fn identical_code_is_the_same_at_once() {
+    let evidence = Evidence { identical: true, ..empty() };
+    let verdict = verdict(&evidence);
+    assert_eq!((next(&evidence), verdict.ruling, verdict.direction), (Next::Done, Ruling::RolledBack, Direction::Same));
+    let service = Evidence { terms: terms("service", None, false).unwrap(), ..evidence };
+    assert_eq!(super::verdict(&service).ruling, Ruling::Accepted);
+}
+
+#[test]
+fn what_was_cut_off_decides_nothing() {
+    let mut evidence = play(empty(), Times::honest([MS, MS / 2, MS]), Times::honest([MS, MS / 2, MS]));
+    evidence.stages[1].launches.truncate(8);
+    let cut = verdict(&evidence);
+    assert_eq!((cut.ruling, cut.direction), (Ruling::RolledBackNoise, Direction::Faster));
+    evidence.stages.truncate(1);
+    evidence.stages[0].launches.truncate(5);
+    assert_eq!(verdict(&evidence).ruling, Ruling::RolledBackNoise);
+    evidence.stages[0].launches[0].cases.clear();
+    evidence.stages[0].launches[1].cases[0].blocks.clear();
+    evidence.stages[0].launches[2].cases[1].blocks[0].device_ns.truncate(1);
+    assert_eq!(verdict(&evidence).ruling, Ruling::RolledBackNoise);
+}
+
+#[test]
+fn policies_and_gains_that_do_not_exist_are_refused() {
+    assert!(terms("Default", None, false).unwrap_err().contains("no policy is called"));
+    assert!(terms("default", Some(1.5), false).is_err() && terms("default", Some(f64::NAN), false).is_err());
+    assert_eq!(terms("tile", Some(0.03), true).unwrap().looks, [6, 9, 14]);
+}

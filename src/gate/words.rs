@@ -1,0 +1,69 @@
+//! The reasons of a ruling, for people.
+
+use kopt_schema::bout::Forfeit;
+use kopt_schema::evidence::Terms;
+use kopt_stats::{Effect, Reason, gain_of_log};
+
+use super::series::CANDIDATE;
+
+pub fn forfeit(forfeit: &Forfeit) -> String {
+    let who = if forfeit.contestant == CANDIDATE { "the candidate" } else { "the incumbent" };
+    match &forfeit.case {
+        Some(case) => format!("{who}, on {case}: {}", forfeit.message),
+        None => format!("{who}: {}", forfeit.message),
+    }
+}
+
+pub fn identical() -> String {
+    "both compile to the same code: there is nothing to measure".to_owned()
+}
+
+pub fn contaminated(effect: &Effect, alpha: f64) -> String {
+    let gain = 100.0 * gain_of_log(effect.mean);
+    let level = 100.0 * alpha;
+    format!(
+        "the incumbent differs from itself by {gain:+.2} % (p = {:.4}, limit {level} %): the machine was disturbed",
+        effect.two_sided_p()
+    )
+}
+
+pub fn nothing_measured() -> String {
+    "nothing was measured".to_owned()
+}
+
+pub fn rejected(reason: Reason, name: &dyn Fn(&usize) -> String, terms: &Terms) -> String {
+    let limit = 100.0 * terms.max_regression;
+    match reason {
+        Reason::NoGain => format!("a gain of {:.1} % or more is ruled out", 100.0 * terms.min_gain),
+        Reason::AggregateSlower => format!("it is slower over all shapes, by {limit:.0} % or more"),
+        Reason::ShapeSlower(index) => format!("{} is slower by {limit:.0} % or more", name(&index)),
+        Reason::AnyRegression(index) => {
+            format!("{} is slower, and policy {} tolerates no slower shape", name(&index), terms.policy)
+        }
+    }
+}
+
+pub fn undecided(launches: usize) -> String {
+    format!("{launches} launches show neither a gain nor that there is none")
+}
+
+pub fn not_confirmed() -> String {
+    "the screen showed a gain, and fresh processes with new seeds did not confirm it".to_owned()
+}
+
+pub fn accepted(slower: &[String]) -> String {
+    if slower.is_empty() {
+        "the gain was shown, and confirmed by fresh processes with new seeds".to_owned()
+    } else {
+        format!("the gain was shown and confirmed; slower all the same: {}", slower.join(", "))
+    }
+}
+
+pub fn detectable(effect: &Effect, alpha: f64, power: f64) -> String {
+    let gain = 100.0 * gain_of_log(effect.detectable(alpha, power));
+    if gain.is_finite() {
+        format!("this run could have shown a gain of {gain:.1} % four times of five")
+    } else {
+        "too few launches to show any gain".to_owned()
+    }
+}

@@ -1,0 +1,183 @@
+//! The course of a match: the judge is started, asked for one launch after the other, and after each the gate says
+//! whether to go on.
+
+use std::time::{Duration, Instant};
+
+use camino::Utf8Path;
+use kopt_schema::bout::{Arrangement, JudgeReply, JudgeRequest, LaunchRecord};
+use kopt_schema::evidence::{Evidence, Stage, StageKind};
+
+use super::judge::Judge;
+use super::{CANDIDATE, Event, Match, Progress, is_finite, machine, record, ruled};
+use crate::context::Context;
+use crate::error::Result;
+use crate::gate::{self, Next};
+use crate::process::Interrupts;
+
+/// Who is told what happens.
+type Told<'a> = &'a mut dyn FnMut(Event<'_>) -> Result<()>;
+
+impl Match<'_> {
+    /// Holds the match before the judge `executable`, built from the base, and tells what happens as it happens.
+    ///
+    /// # Errors
+    /// When the judge cannot do its work, or `told` fails. A version that loses is no error.
+    pub fn hold(
+        &self,
+        context: &Context,
+        interrupts: &Interrupts,
+        executable: &Utf8Path,
+        told: Told<'_>,
+    ) -> Result<Evidence> {
+        if let Some(evidence) = self.at_once() {
+            return Ok(evidence);
+        }
+        let begun = Instant::now();
+        let mut evidence = self.blank();
+        told(Event::Opening)?;
+        let mut judge = Judge::start(context, interrupts, executable, &self.kernel.member.folder)?;
+        if self.open(&mut judge, &mut evidence, told)? {
+            // Checking has its own time: a kernel with many trials is not to have fewer launches for it.
+            let checking = Instant::now();
+            if self.check(&mut judge, &mut evidence, told)? {
+                let spent = begun.elapsed().saturating_sub(checking.elapsed());
+                self.measure(&mut judge, &mut evidence, begun, spent, told)?;
+            }
+        }
+        drop(judge);
+        evidence.seconds = begun.elapsed().as_secs_f64();
+        evidence.machine.load_after = machine::load();
+        evidence.verdict = ruled(&evidence);
+        Ok(evidence)
+    }
+
+    /// Whether there is something to measure: a version that cannot even be loaded has lost.
+    fn open(&self, judge: &mut Judge<'_>, evidence: &mut Evidence, told: Told<'_>) -> Result<bool> {
+        match judge.ask(&JudgeRequest::Open(self.bout()), self.limits.open)? {
+            JudgeReply::Opened(arrangement) => {
+                self.laid_out(&arrangement).map_err(|wrong| judge.wrong(&wrong))?;
+                told(Event::Opened(&arrangement))?;
+                evidence.arrangement = Some(arrangement);
+                Ok(true)
+            }
+            JudgeReply::Lost(forfeit) => {
+                evidence.forfeit = Some(forfeit);
+                Ok(false)
+            }
+            other => Err(judge.wrong(&format!("answered out of turn: {}", name_of(&other)))),
+        }
+    }
+
+    /// Whether the candidate is right; correctness comes first.
+    fn check(&self, judge: &mut Judge<'_>, evidence: &mut Evidence, told: Told<'_>) -> Result<bool> {
+        if !self.check {
+            return Ok(true);
+        }
+        told(Event::Checking)?;
+        match judge.ask(&JudgeRequest::Check { contestant: CANDIDATE }, self.limits.check)? {
+            JudgeReply::Checked { trials } => {
+                evidence.trials = trials;
+                told(Event::Checked(trials)).map(|()| true)
+            }
+            JudgeReply::Lost(forfeit) => {
+                evidence.forfeit = Some(forfeit);
+                Ok(false)
+            }
+            other => Err(judge.wrong(&format!("answered out of turn: {}", name_of(&other)))),
+        }
+    }
+
+    /// Launch after launch, until the gate has seen enough or the time is over.
+    fn measure(
+        &self,
+        judge: &mut Judge<'_>,
+        evidence: &mut Evidence,
+        begun: Instant,
+        spent: Duration,
+        told: Told<'_>,
+    ) -> Result<()> {
+        let timeout = Duration::try_from_secs_f64(self.kernel.manifest.check.timeout_s).unwrap_or_default();
+        let patience = self.limits.launch.max(timeout);
+        let (mut number, mut longest, measuring) = (0, 0.0f64, Instant::now());
+        loop {
+            let next = gate::next(evidence);
+            // A launch that would not end in time is not begun: the verdict is on what there is.
+            let left = self.terms.max_time_s - (spent + measuring.elapsed()).as_secs_f64();
+            if next == Next::Done || left <= longest {
+                return Ok(());
+            }
+            if next == Next::Confirm {
+                evidence.stages.push(Stage { kind: StageKind::Confirmation, launches: Vec::new() });
+            }
+            let launched = Instant::now();
+            let seed = self.seed.launch(number);
+            match judge.ask(&JudgeRequest::Launch { seed: seed.clone() }, patience)? {
+                JudgeReply::Launched(record) => {
+                    measured(&record, &seed, evidence).map_err(|wrong| judge.wrong(&wrong))?;
+                    evidence.stages.last_mut().into_iter().for_each(|stage| stage.launches.push(record.clone()));
+                }
+                JudgeReply::Lost(forfeit) => {
+                    evidence.forfeit = Some(forfeit);
+                    return Ok(());
+                }
+                other => return Err(judge.wrong(&format!("answered out of turn: {}", name_of(&other)))),
+            }
+            (number, longest) = (number + 1, longest.max(launched.elapsed().as_secs_f64()));
+            if let Some(progress) = progress(evidence, begun) {
+                told(Event::Launched(progress))?;
+            }
+        }
+    }
+
+    /// The judge has laid out what it was asked to.
+    fn laid_out(&self, arrangement: &Arrangement) -> Result<(), String> {
+        let mut found: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
+        let mut wanted: Vec<&str> = self.shapes.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        match found == wanted || (wanted.is_empty() && !found.is_empty()) {
+            true => Ok(()),
+            false => Err(format!("laid out shapes {} instead of {}", found.join(", "), wanted.join(", "))),
+        }
+    }
+}
+
+/// The launch is the one that was asked for.
+fn measured(record: &LaunchRecord, seed: &str, evidence: &Evidence) -> Result<(), String> {
+    if record.seed != seed {
+        return Err(format!("measured seed {} instead of {seed}", record.seed));
+    }
+    match &evidence.arrangement {
+        Some(arrangement) => {
+            record::launch(record, arrangement).map_err(|wrong| format!("gave a senseless record: {wrong}"))
+        }
+        None => Err("measured before it had opened".to_owned()),
+    }
+}
+
+fn progress(evidence: &Evidence, begun: Instant) -> Option<Progress> {
+    let stage = evidence.stages.last()?;
+    let (launches, looks) = (stage.launches.len(), gate::looks(evidence, stage));
+    let so_far = gate::so_far(evidence);
+    Some(Progress {
+        stage: stage.kind,
+        launches,
+        looked: looks.contains(&launches),
+        next_look: looks.iter().copied().find(|look| *look > launches),
+        aggregate: so_far.map(|(aggregate, _)| aggregate).filter(is_finite),
+        control: so_far.and_then(|(_, control)| control).filter(is_finite),
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// A reply's kind, for errors: the whole of a record would fill the screen.
+const fn name_of(reply: &JudgeReply) -> &'static str {
+    match reply {
+        JudgeReply::Opened(_) => "opened",
+        JudgeReply::Checked { .. } => "checked",
+        JudgeReply::Launched(_) => "launched",
+        JudgeReply::Lost(_) => "lost",
+        JudgeReply::Ceilings { .. } => "ceilings",
+        JudgeReply::Failed { .. } => "failed",
+    }
+}

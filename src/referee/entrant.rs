@@ -1,0 +1,100 @@
+//! A version of a kernel, compiled: what a match is given of each side.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_build::BuildError;
+use kopt_build::cache::{Cache, Order};
+use kopt_schema::candidate::Candidate;
+use kopt_schema::evidence::Side;
+use kopt_schema::exit::Exit;
+
+use crate::error::{Error, Result};
+use crate::manifest::Kernel;
+
+/// A version to compile.
+#[derive(Debug, Clone)]
+pub struct Version<'a> {
+    /// The crate, as this version has it.
+    pub kernel: &'a Kernel,
+    /// A commit, or `working tree`.
+    pub revision: String,
+    /// As the user named it.
+    pub name: String,
+    /// As errors name it: `BASE (HEAD~1)`.
+    pub shown: String,
+}
+
+/// A version that can be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entrant {
+    /// Its `candidate.json`.
+    pub file: Utf8PathBuf,
+    /// What evidence says of it.
+    pub side: Side,
+}
+
+/// Compiles versions, two at a time, into the cache in `folder`.
+///
+/// # Errors
+/// When one does not compile (with the compiler's words) or a compiler is missing; the error says which version.
+pub fn compile(folder: &Utf8Path, versions: &[Version<'_>]) -> Result<Vec<Entrant>> {
+    let order = |version: &Version<'_>| Order {
+        folder: version.kernel.member.folder.clone(),
+        manifest: version.kernel.manifest.clone(),
+    };
+    let orders: Vec<Order> = versions.iter().map(order).collect();
+    let built = Cache::new(folder).candidates(&orders, 2);
+    let entrant = |(version, file): (&Version<'_>, Result<Utf8PathBuf, BuildError>)| {
+        file.map_err(|error| failed(version, &error)).and_then(|file| Entrant::of(version, file))
+    };
+    versions.iter().zip(built).map(entrant).collect()
+}
+
+impl Entrant {
+    fn of(version: &Version<'_>, file: Utf8PathBuf) -> Result<Self> {
+        let unreadable = |error: &dyn std::error::Error| Error::setup(format!("cannot read `{file}`")).because(error);
+        let text = std::fs::read(&file).map_err(|error| unreadable(&error))?;
+        let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
+        if let Some(missing) = &candidate.missing {
+            return Err(Error::setup(format!("{} cannot be compiled here", version.shown))
+                .cause(missing.clone())
+                .hint(
+                    "both versions are compiled where they are compared: install the compiler, or compare elsewhere",
+                ));
+        }
+        let code = kopt_build::code::of_candidate(&file, &candidate).map_err(|error| failed(version, &error))?;
+        let crate_folder = version.kernel.member.folder.as_str();
+        let side = Side {
+            revision: version.revision.clone(),
+            name: version.name.clone(),
+            object: candidate.digest,
+            code,
+            compiler: candidate.compiler,
+            flags: candidate.flags.iter().map(|flag| told(flag, crate_folder)).collect(),
+            knobs: candidate.knobs,
+        };
+        Ok(Self { file, side })
+    }
+}
+
+/// A flag as evidence tells it: evidence travels, and names no path of this machine. The prefix map names the folder of
+/// whichever version was compiled first to this code.
+fn told(flag: &str, crate_folder: &str) -> String {
+    const MAP: &str = "-ffile-prefix-map=";
+    if flag.starts_with(MAP) { format!("{MAP}.=.") } else { flag.replace(crate_folder, ".") }
+}
+
+/// Which version could not be compiled, and why. A compiler that is missing is not the version's fault.
+fn failed(version: &Version<'_>, error: &BuildError) -> Error {
+    let (exit, what) = match error {
+        BuildError::Compile { .. } | BuildError::Include { .. } => (Exit::BuildFailed, "does not compile"),
+        BuildError::NoCompiler(_) => (Exit::Setup, "cannot be compiled here"),
+        _ => (Exit::Setup, "cannot be compiled"),
+    };
+    let text = error.to_string();
+    let wrong = Error::new(exit, format!("{} {what}", version.shown));
+    // The hints of the build are the last lines of its errors; here they have a place of their own.
+    match text.rsplit_once("\nhint: ") {
+        Some((said, hint)) => wrong.cause(said).hint(hint),
+        None => wrong.cause(text),
+    }
+}

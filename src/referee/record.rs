@@ -1,0 +1,134 @@
+//! Whether a record of launches makes sense: the shapes that were laid out, every contestant in every block, nothing
+//! twice. What the judge answers and what a file says are checked alike, before anything is computed from them.
+
+use kopt_schema::bout::{Arrangement, BlockRecord, CaseRecord, LaunchRecord};
+use kopt_schema::evidence::{Evidence, StageKind};
+
+use super::seeds::Master;
+use crate::gate;
+
+/// Incumbent, candidate, and the incumbent again.
+pub const CONTESTANTS: usize = 3;
+
+/// No batch takes days; sums of times below this stay far from the end of 64 bits.
+const LONGEST_NS: u64 = 1_000_000_000_000_000;
+
+type Check = Result<(), String>;
+
+/// The launch is one of all the shapes of `arrangement`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn launch(record: &LaunchRecord, arrangement: &Arrangement) -> Check {
+    for (order, what) in [(&record.started, "started"), (&record.ended, "ended"), (&record.outputs, "outputs")] {
+        permutation(order).map_err(|wrong| format!("`{what}` {wrong}"))?;
+    }
+    ensure(record.idle_s.len() == CONTESTANTS, || "`idle_s` is not one number a contestant".to_owned())?;
+    let wanted: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
+    same_names(record.cases.iter().map(|case| case.case.as_str()).collect(), wanted)?;
+    record.cases.iter().try_for_each(|case| shape(case).map_err(|wrong| format!("shape `{}`: {wrong}", case.case)))
+}
+
+fn shape(case: &CaseRecord) -> Check {
+    permutation(&case.warmed_up).map_err(|wrong| format!("`warmed_up` {wrong}"))?;
+    ensure(case.calls > 0, || "batches of no call".to_owned())?;
+    ensure(!case.blocks.is_empty(), || "no block".to_owned())?;
+    for rung in &case.ladder {
+        ensure(rung.calls > 0 && rung.device_ns.len() == CONTESTANTS, || "a rung is not one of all".to_owned())?;
+    }
+    case.blocks.iter().try_for_each(block)
+}
+
+fn block(block: &BlockRecord) -> Check {
+    permutation(&block.order).map_err(|wrong| format!("`order` {wrong}"))?;
+    let all = [&block.device_ns, &block.wall_ns, &block.cpu_ns];
+    ensure(all.iter().all(|times| times.len() == CONTESTANTS), || {
+        "a block without a time of each contestant".to_owned()
+    })?;
+    ensure(block.device_ns.iter().flatten().all(|time| *time > 0), || "a batch that took no time".to_owned())?;
+    ensure(all.into_iter().flatten().flatten().all(|time| *time < LONGEST_NS), || "a batch that took days".to_owned())
+}
+
+/// Each contestant once.
+fn permutation(order: &[usize]) -> Check {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    ensure(sorted.iter().copied().eq(0..CONTESTANTS), || {
+        format!("is {order:?}, not an order of {CONTESTANTS} contestants")
+    })
+}
+
+fn same_names(mut found: Vec<&str>, mut wanted: Vec<&str>) -> Check {
+    found.sort_unstable();
+    wanted.sort_unstable();
+    ensure(found == wanted, || format!("shapes {} instead of {}", found.join(", "), wanted.join(", ")))
+}
+
+/// The whole of a file: everything that a verdict is computed from is there and fits together.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn evidence(evidence: &Evidence) -> Check {
+    if let Some(forfeit) = &evidence.forfeit {
+        ensure(forfeit.contestant < CONTESTANTS, || format!("contestant {} forfeits", forfeit.contestant))?;
+    }
+    terms(evidence)?;
+    let kinds: Vec<StageKind> = evidence.stages.iter().map(|stage| stage.kind).collect();
+    let known: [&[StageKind]; 3] = [&[], &[StageKind::Screen], &[StageKind::Screen, StageKind::Confirmation]];
+    ensure(known.contains(&kinds.as_slice()), || "the stages are not a screen and its confirmation".to_owned())?;
+    let launches = evidence.stages.iter().flat_map(|stage| &stage.launches);
+    for (number, record) in launches.enumerate() {
+        let Some(arrangement) = &evidence.arrangement else {
+            return Err("launches without an arrangement".to_owned());
+        };
+        launch(record, arrangement).map_err(|wrong| format!("launch {number}: {wrong}"))?;
+    }
+    Ok(())
+}
+
+/// Limits in which arithmetic makes sense.
+fn terms(evidence: &Evidence) -> Check {
+    let terms = &evidence.terms;
+    gate::terms(&terms.policy, None, false).map(drop)?;
+    let shares = [
+        ("screen_alpha", terms.screen_alpha),
+        ("confirmation_alpha", terms.confirmation_alpha),
+        ("shape_alpha", terms.shape_alpha),
+        ("control_alpha", terms.control_alpha),
+    ];
+    for (name, share) in shares {
+        ensure(share > 0.0 && share < 1.0, || format!("`{name}` is {share}, not between 0 and 1"))?;
+    }
+    ensure(terms.min_gain > -1.0 && terms.max_regression >= 0.0, || "limits of gain and regression".to_owned())?;
+    let growing = terms.looks.windows(2).all(|pair| pair[0] < pair[1]);
+    ensure(growing && terms.looks.first().is_some_and(|first| *first >= 2), || {
+        format!("looks at {:?} launches", terms.looks)
+    })
+}
+
+/// What contradicts itself in evidence that is otherwise whole: somebody has changed it.
+#[must_use]
+pub fn contradictions(evidence: &Evidence) -> Vec<String> {
+    let mut found = Vec::new();
+    if evidence.identical && evidence.incumbent.code != evidence.candidate.code {
+        found.push("the two versions are called identical, and the digests of their code differ".to_owned());
+    }
+    if evidence.identical && evidence.stages.iter().any(|stage| !stage.launches.is_empty()) {
+        found.push("the two versions are called identical, and launches were timed".to_owned());
+    }
+    match Master::given(&evidence.seed) {
+        Err(wrong) => found.push(format!("the master seed: {wrong}")),
+        Ok(master) => {
+            let launches = evidence.stages.iter().flat_map(|stage| &stage.launches).enumerate();
+            let foreign = launches.filter(|(number, record)| record.seed != master.launch(*number));
+            found.extend(
+                foreign.map(|(number, _)| format!("the seed of launch {number} does not follow from the master seed")),
+            );
+        }
+    }
+    found
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

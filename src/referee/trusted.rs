@@ -1,0 +1,207 @@
+//! The judge's executable: the bench of the base, built in a folder that is kept for it.
+//!
+//! Cargo tells the packages of a workspace apart by their paths inside it. Two exports of one workspace, built into
+//! one target folder, are the same packages to it, and where the files of the second are older than what was built of
+//! the first, it takes the first one's executable for fresh (tried: it does). A target folder for each revision would
+//! build every dependency again. So there is one folder that switches between revisions as a checkout does: files that
+//! differ are rewritten, and so are new to cargo; files that do not stay as they are, and need no new build.
+//!
+//! Whoever uses it holds a lock until the match is over. Two matches at a time would disturb each other anyway.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::exit::Exit;
+
+use crate::build::{self, Place, Role};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::manifest::Found;
+use crate::revision::Export;
+use crate::shell::{MIND, Shell};
+use crate::workspace::Workspace;
+
+/// A judge that can be started, while this is kept.
+#[derive(Debug)]
+pub struct Trusted {
+    /// The executable.
+    pub executable: Utf8PathBuf,
+    _lock: File,
+}
+
+impl Trusted {
+    /// Builds the judge of package `name` from the base's files. `folder` is where the tool keeps its own things,
+    /// `user` the user's workspace, whose lock file serves where the base has none.
+    ///
+    /// # Errors
+    /// When the files cannot be written, or the build fails.
+    pub fn build(
+        context: &Context,
+        shell: &mut Shell,
+        base: &Export,
+        name: &str,
+        folder: &Utf8Path,
+        user: &Utf8Path,
+    ) -> Result<Self> {
+        let lock = lock(shell, folder)?;
+        let tree = folder.join("trusted");
+        let inside = base.workspace.strip_prefix(&base.root).unwrap_or(Utf8Path::new(""));
+        let (root, lock_file) = (tree.join(inside), base.workspace.join("Cargo.lock"));
+        let has_lock = lock_file.exists();
+        let failed = |error: io::Error| {
+            Error::new(Exit::Output, format!("cannot write the base's files to `{tree}`")).because(&error)
+        };
+        let kept = (!has_lock).then(|| root.join("Cargo.lock"));
+        mirror(base.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path))
+            .map_err(failed)?;
+        if let Some(kept) = kept.filter(|kept| !kept.exists() && user.join("Cargo.lock").exists()) {
+            fs::copy(user.join("Cargo.lock"), kept).map_err(failed)?;
+        }
+        let workspace = Workspace::find(context, Some(&root.join("Cargo.toml")))?;
+        let member = workspace
+            .member(name)
+            .ok_or_else(|| Error::new(Exit::NoKernel, format!("the base has no package `{name}`")))?;
+        let mut found = Found::read(context, &workspace, &[member]);
+        let Some(kernel) = found.kernels.pop() else {
+            found.complain(shell)?;
+            return Err(Error::setup(format!("the manifest of `{name}` is wrong in the base")));
+        };
+        let target = folder.join("judge");
+        let place = Place { target: Some(&target), locked: has_lock };
+        let built = build::executables_in(
+            context,
+            shell.manner(),
+            &workspace,
+            std::slice::from_ref(&kernel),
+            Role::Latency,
+            place,
+        )?;
+        match built.into_iter().next() {
+            Some(executable) => Ok(Self { executable, _lock: lock }),
+            None => Err(Error::new(Exit::BuildFailed, format!("cargo built no bench of `{name}`"))),
+        }
+    }
+}
+
+/// Takes the lock, and says so when it has to wait.
+fn lock(shell: &mut Shell, folder: &Utf8Path) -> Result<File> {
+    let path = folder.join("judge.lock");
+    let failed =
+        |error: &dyn std::error::Error| Error::new(Exit::Output, format!("cannot lock `{path}`")).because(error);
+    fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    let file = File::create(&path).map_err(|error| failed(&error))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => shell.status("Blocking", MIND, "waiting for another comparison to end"),
+        Err(TryLockError::Error(error)) => return Err(failed(&error)),
+    }
+    file.lock().map_err(|error| failed(&error))?;
+    Ok(file)
+}
+
+/// Makes `to` hold what `from` holds, and touches nothing that is right already. `kept` may stay though `from` has it
+/// not.
+fn mirror(from: &Path, to: &Path, kept: Option<&Path>) -> io::Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(facts) if facts.is_dir() => {}
+        Ok(_) => fs::remove_file(to).and_then(|()| fs::create_dir(to))?,
+        Err(_) => fs::create_dir_all(to)?,
+    }
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        let gone = fs::symlink_metadata(from.join(entry.file_name())).is_err();
+        match entry.file_type()?.is_dir() {
+            _ if !gone || Some(entry.path().as_path()) == kept => {}
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, place) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            mirror(&source, &place, kept)?;
+        } else if !is_same(&source, &place, kind.is_symlink())? {
+            remove(&place)?;
+            match kind.is_symlink() {
+                true => std::os::unix::fs::symlink(fs::read_link(&source)?, &place)?,
+                // Written anew and not copied with its time: it must be newer than whatever was built before.
+                false => {
+                    fs::write(&place, fs::read(&source)?)?;
+                    fs::set_permissions(&place, fs::metadata(&source)?.permissions())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_same(source: &Path, place: &Path, link: bool) -> io::Result<bool> {
+    let Ok(facts) = fs::symlink_metadata(place) else { return Ok(false) };
+    if link {
+        return Ok(facts.is_symlink() && fs::read_link(source)? == fs::read_link(place)?);
+    }
+    let wanted = fs::metadata(source)?;
+    let alike = facts.is_file() && facts.len() == wanted.len() && facts.permissions() == wanted.permissions();
+    Ok(alike && fs::read(source)? == fs::read(place)?)
+}
+
+fn remove(place: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(place) {
+        Ok(facts) if facts.is_dir() => fs::remove_dir_all(place),
+        Ok(_) => fs::remove_file(place),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn only_what_differs_is_written_and_what_is_gone_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+        for (path, text) in [("same", "1"), ("a/changed", "new"), ("a/b/added", "3"), ("was-a-folder", "4")] {
+            write(&from, path, text);
+        }
+        for (path, text) in [
+            ("same", "1"),
+            ("a/changed", "old"),
+            ("gone/x", "5"),
+            ("was-a-folder/y", "6"),
+            ("Cargo.lock", "7"),
+            ("z", "8"),
+        ] {
+            write(&to, path, text);
+        }
+        std::os::unix::fs::symlink("a/changed", from.join("link")).unwrap();
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        File::open(to.join("same")).unwrap().set_modified(long_ago).unwrap();
+        File::open(from.join("a/changed")).unwrap().set_modified(long_ago).unwrap();
+        mirror(&from, &to, Some(&to.join("Cargo.lock"))).unwrap();
+        let read = |path: &str| fs::read_to_string(to.join(path)).unwrap();
+        assert_eq!(
+            ["same", "a/changed", "a/b/added", "was-a-folder", "link", "Cargo.lock"].map(read),
+            ["1", "new", "3", "4", "new", "7"]
+        );
+        assert!(!to.join("gone").exists() && !to.join("z").exists());
+        let modified = |path: &str| fs::metadata(to.join(path)).unwrap().modified().unwrap();
+        assert_eq!(modified("same"), long_ago);
+        assert!(modified("a/changed") > long_ago, "cargo must see that it changed");
+        let before = modified("a/changed");
+        mirror(&from, &to, None).unwrap();
+        assert_eq!(modified("a/changed"), before);
+        assert!(!to.join("Cargo.lock").exists());
+    }
+}

@@ -1,0 +1,148 @@
+//! Versions of the workspace as git has them: a revision is resolved to a commit, and the commit's tree exported into
+//! a folder of its own under the target folder.
+//!
+//! No git worktree is registered, no index and no reference is touched: a run that is killed leaves no lock in the
+//! user's repository, and nothing here can lose work. An export is named by its commit and holds exactly the bytes of
+//! that commit (but for one line: see `tree`); it is checked before it is used again, and may be deleted at any time.
+
+mod export;
+mod tree;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use git2::{BranchType, ErrorCode, Repository};
+
+use crate::error::{Error, Result};
+
+/// Branches and tags that are named where a revision is not found.
+const NAMED: usize = 8;
+
+/// The repository around a workspace.
+pub struct Revisions {
+    repository: Repository,
+    /// The workspace's folder inside the repository; empty at its root.
+    prefix: Utf8PathBuf,
+    /// Where exports are kept.
+    folder: Utf8PathBuf,
+}
+
+/// A commit that the user named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// As it was named.
+    pub name: String,
+    /// The commit, in hexadecimal.
+    pub commit: String,
+}
+
+impl Revision {
+    /// `HEAD~1 (1a2b3c4d5e)`, or the commit alone where it was named by its number.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let short = &self.commit[..self.commit.len().min(10)];
+        match self.commit.starts_with(&self.name) {
+            true => short.to_owned(),
+            false => format!("{} ({short})", self.name),
+        }
+    }
+}
+
+/// A commit's files on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The folder with the whole tree.
+    pub root: Utf8PathBuf,
+    /// The workspace in it.
+    pub workspace: Utf8PathBuf,
+    /// What of the tree is not there, in words.
+    pub left_out: Vec<String>,
+}
+
+impl Revisions {
+    /// The repository that holds the workspace in `root`; exports go to `folder`.
+    ///
+    /// # Errors
+    /// When there is none, or git refuses to open it.
+    pub fn around(root: &Utf8Path, folder: &Utf8Path) -> Result<Self> {
+        let repository = Repository::discover(root).map_err(|error| match error.code() {
+            ErrorCode::NotFound => Error::setup(format!("`{root}` is not in a git repository"))
+                .hint("versions are compared by their commits: `git init`, and commit what stands"),
+            _ => Error::setup(format!("cannot open the git repository of `{root}`")).because(&error),
+        })?;
+        let top = repository.workdir().and_then(|top| top.canonicalize().ok());
+        let inside = root.canonicalize_utf8().ok().and_then(|root| {
+            let inside = root.as_std_path().strip_prefix(top.as_deref()?).ok()?.to_owned();
+            Utf8PathBuf::from_path_buf(inside).ok()
+        });
+        let Some(prefix) = inside else {
+            return Err(Error::setup(format!("`{root}` is not among the files of its git repository"))
+                .hint("a bare repository has no files: clone it"));
+        };
+        Ok(Self { repository, prefix, folder: folder.to_owned() })
+    }
+
+    /// The commit that `name` means to git: a branch, a tag, `HEAD~2`, a number.
+    ///
+    /// # Errors
+    /// When there is no such revision, or it is no commit.
+    pub fn resolve(&self, name: &str) -> Result<Revision> {
+        let found = self.repository.revparse_single(name).map_err(|error| self.unknown(name, &error))?;
+        let commit = found.peel_to_commit().map_err(|error| {
+            let kind = found.kind().map_or("no commit", |kind| kind.str());
+            Error::setup(format!("`{name}` is a {kind}, not a commit")).because(&error)
+        })?;
+        Ok(Revision { name: name.to_owned(), commit: commit.id().to_string() })
+    }
+
+    /// The commit's files, exported if they are not here yet.
+    ///
+    /// # Errors
+    /// When the commit has no such workspace, objects are missing, or the files cannot be written.
+    pub fn export(&self, revision: &Revision) -> Result<Export> {
+        let mut files = tree::Files::of(&self.repository, revision)?;
+        if !files.has(&self.prefix.join("Cargo.toml")) {
+            let place =
+                if self.prefix.as_str().is_empty() { "its root".to_owned() } else { format!("`{}`", self.prefix) };
+            return Err(Error::setup(format!("{} has no Cargo.toml in {place}", revision.shown()))
+                .hint("the workspace was somewhere else then, or not there yet; name a later revision"));
+        }
+        files.seal(&self.repository, &self.prefix);
+        export::sweep(&self.folder);
+        let root = export::ready(&self.repository, &files, revision, &self.folder)?;
+        Ok(Export { workspace: root.join(&self.prefix), left_out: files.left_out(), root })
+    }
+
+    fn unknown(&self, name: &str, error: &git2::Error) -> Error {
+        let wrong = match error.code() {
+            ErrorCode::Ambiguous => Error::setup(format!("`{name}` may mean more than one commit")),
+            _ => Error::setup(format!("there is no revision `{name}`")),
+        };
+        let wrong = wrong.cause(error.message());
+        let names = self.names();
+        if let Some(near) = kopt_schema::nearest(name, names.iter().map(String::as_str)) {
+            return wrong.hint(format!("did you mean `{near}`?"));
+        }
+        if self.repository.is_shallow() {
+            return wrong.hint("this clone has only the newest commits; `git fetch --unshallow` gets the others");
+        }
+        match names.is_empty() {
+            true => wrong.hint("the repository has no commit yet"),
+            false => wrong.hint(format!("branches and tags: {}", names[..names.len().min(NAMED)].join(", "))),
+        }
+    }
+
+    /// Names of branches, those of remotes after one's own, then of tags.
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for kind in [BranchType::Local, BranchType::Remote] {
+            let branches = self.repository.branches(Some(kind)).into_iter().flatten().flatten();
+            names.extend(branches.filter_map(|(branch, _)| Some(branch.name().ok()??.to_owned())));
+        }
+        if let Ok(tags) = self.repository.tag_names(None) {
+            names.extend(tags.iter().flatten().flatten().map(str::to_owned));
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests;
