@@ -1,0 +1,186 @@
+//! How often the referee is right: whole decisions with real processes, over equal code, injected gains and losses, and
+//! the patches of the example queues; and what the rules of other tools say of the same recorded launches.
+//!
+//!     cargo bench --bench referee -- [--minutes 30] [--only aa] [--report]
+//!
+//! Each decision is one row of `referee.jsonl` beside this file, keyed by a digest of everything that measures and judges:
+//! a run that is cut off goes on where it was, and rows of another version are never counted. `--report` prints the
+//! tables of `harness/README.md`. Run it on a quiet machine, never beside a build.
+
+#![allow(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark's main")]
+
+#[path = "../../support/bench.rs"]
+#[allow(dead_code, reason = "shared with other benchmarks")]
+mod bench;
+mod peers;
+#[path = "../../support/queue.rs"]
+#[allow(dead_code, reason = "shared with other benchmarks")]
+mod queue;
+mod report;
+mod rows;
+mod scenario;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_kopt::context::Context;
+use cargo_kopt::gate;
+use cargo_kopt::manifest::{Found, Kernel};
+use cargo_kopt::process::Interrupts;
+use cargo_kopt::referee::entrant::{self, Entrant, Version};
+use cargo_kopt::referee::seeds::Master;
+use cargo_kopt::referee::{Limits, Match};
+use cargo_kopt::workspace::Workspace;
+use kopt_schema::evidence::Evidence;
+use queue::Failure;
+use rows::{Row, Rows};
+use scenario::{Scenario, Versions};
+
+struct Arguments {
+    minutes: f64,
+    only: Option<String>,
+    report: bool,
+}
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut arguments = Arguments { minutes: 0.0, only: None, report: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--minutes" => arguments.minutes = value()?.parse()?,
+            "--only" => arguments.only = Some(value()?),
+            "--report" => arguments.report = true,
+            // cargo bench says so itself.
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    Ok(arguments)
+}
+
+fn main() -> Result<(), Failure> {
+    let arguments = arguments()?;
+    let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut rows = Rows::open(&root)?;
+    if arguments.minutes > 0.0 {
+        measure(&root, &mut rows, &arguments)?;
+    } else if !arguments.report {
+        // A plain `cargo bench` runs every benchmark; this one wants hours and a quiet machine.
+        eprintln!("referee: nothing to do; say how long: --minutes 30, or --report");
+    }
+    if arguments.report {
+        println!("{}", report::tables(&root, rows.all())?);
+    }
+    Ok(())
+}
+
+/// Makes decisions until the time is up, always of the scenario that has least of those it wants.
+fn measure(root: &Utf8Path, rows: &mut Rows, arguments: &Arguments) -> Result<(), Failure> {
+    let until = Instant::now() + Duration::from_secs_f64(60.0 * arguments.minutes);
+    let context = Context::of_process().map_err(|error| error.to_string())?;
+    let interrupts = Interrupts::watch().map_err(|error| error.to_string())?;
+    let scratch = tempfile::tempdir()?;
+    let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
+    let wanted = |scenario: &Scenario| arguments.only.as_deref().is_none_or(|part| scenario.name().contains(part));
+    let scenarios: Vec<Scenario> = scenario::all(root)?.into_iter().filter(wanted).collect();
+    let mut arenas = BTreeMap::new();
+    while Instant::now() < until {
+        let share = |scenario: &Scenario| rows.count(&scenario.name()) as f64 / scenario.goal as f64;
+        let Some(scenario) = scenarios.iter().min_by(|a, b| share(a).total_cmp(&share(b))) else { break };
+        if share(scenario) >= 1.0 {
+            eprintln!("every scenario has the decisions it wants");
+            break;
+        }
+        if !arenas.contains_key(&scenario.package) {
+            let arena = Arena::open(root, &scenario.package, &context, scratch)?;
+            arenas.insert(scenario.package.clone(), arena);
+        }
+        let arena = &arenas[&scenario.package];
+        let row = arena.decide(scenario, &context, &interrupts)?;
+        eprintln!(
+            "{:28} {:24} {:+.2} % [{:+.2}, {:+.2}], {} launches, {:.1} s",
+            row.scenario,
+            row.ruling,
+            100.0 * row.gain,
+            100.0 * row.low,
+            100.0 * row.high,
+            row.launches.iter().sum::<usize>(),
+            row.seconds
+        );
+        rows.append(row)?;
+        if let Some(signal) = interrupts.signal() {
+            Interrupts::obey(signal);
+        }
+    }
+    Ok(())
+}
+
+/// A kernel crate with its judge and every state of its queue, compiled.
+struct Arena {
+    kernel: Kernel,
+    judge: Utf8PathBuf,
+    /// States by name: the baseline, and each patch's.
+    states: BTreeMap<String, Entrant>,
+    /// The state that each patch changes.
+    before: BTreeMap<String, String>,
+    tip: String,
+}
+
+impl Arena {
+    fn open(root: &Utf8Path, package: &str, context: &Context, scratch: &Utf8Path) -> Result<Self, Failure> {
+        let judge = bench::executable(root, package)?;
+        let manifest = root.join("Cargo.toml");
+        let workspace = Workspace::find(context, Some(&manifest)).map_err(|error| error.to_string())?;
+        let member = workspace.member(package).ok_or_else(|| format!("no package {package}"))?;
+        let kernel = Found::read(context, &workspace, &[member]).kernels.pop().ok_or("not a kernel crate")?;
+        let folder = scratch.join(package);
+        let (mut states, mut before) = (BTreeMap::new(), BTreeMap::new());
+        let mut tip = "baseline".to_owned();
+        let applied = queue::apply_all(&kernel.member.folder, &folder)?;
+        let compiled = |name: &str, at: &Utf8Path| -> Result<Option<Entrant>, Failure> {
+            let mut own = kernel.clone();
+            own.member.folder = at.to_owned();
+            let (revision, name) = (name.to_owned(), name.to_owned());
+            let version = Version { kernel: &own, revision: revision.clone(), name: name.clone(), shown: name };
+            // Some patches do not compile, on purpose.
+            Ok(entrant::compile(&folder.join("objects"), &[version]).ok().and_then(|mut built| built.pop()))
+        };
+        states.extend(compiled("baseline", &folder.join("baseline"))?.map(|entrant| ("baseline".to_owned(), entrant)));
+        for patch in applied {
+            before.insert(patch.name.clone(), tip.clone());
+            states.extend(compiled(&patch.name, &patch.after)?.map(|entrant| (patch.name.clone(), entrant)));
+            if patch.truth == kopt_schema::queue::Truth::Helps {
+                tip.clone_from(&patch.name);
+            }
+        }
+        Ok(Self { kernel, judge, states, before, tip })
+    }
+
+    /// One decision, from a new judge to a verdict.
+    fn decide(&self, scenario: &Scenario, context: &Context, interrupts: &Interrupts) -> Result<Row, Failure> {
+        let (old, new) = match &scenario.versions {
+            Versions::Tip => (&self.tip, &self.tip),
+            Versions::Patch(patch) => (&self.before[patch], patch),
+        };
+        let Some(candidate) = self.states.get(new) else { return Ok(Row::not_built(scenario)) };
+        let found = Match {
+            kernel: &self.kernel,
+            incumbent: &self.states[old],
+            candidate,
+            shapes: scenario.shapes.clone(),
+            left_out: Vec::new(),
+            terms: gate::terms("default", None, false)?,
+            seed: Master::secret().map_err(|error| error.to_string())?,
+            injected: scenario.injected()?,
+            ceilings: None,
+            even_if_identical: matches!(scenario.versions, Versions::Tip),
+            check: matches!(scenario.versions, Versions::Patch(_)),
+            limits: Limits::default(),
+        }
+        .hold(context, interrupts, &self.judge, &mut |_| Ok(()));
+        let evidence: Evidence = found.map_err(|error| format!("{}: {error}", scenario.name()))?;
+        Ok(Row::of(scenario, &evidence))
+    }
+}

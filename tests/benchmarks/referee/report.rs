@@ -1,0 +1,143 @@
+//! The tables of `harness/README.md`, from the rows.
+
+use std::fmt::Write as _;
+
+use camino::Utf8Path;
+use kopt_schema::queue::Truth;
+use kopt_stats::{clopper_pearson, median};
+
+use super::queue::Failure;
+use super::rows::Row;
+use super::scenario;
+
+/// Where two per cent must be found: the launch deviation of the aggregate of equal code.
+const QUIET: f64 = 0.015;
+
+/// All tables, as Markdown.
+pub fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
+    let mut text = bars(rows);
+    text.push('\n');
+    text += &peers(rows);
+    text.push('\n');
+    text += &queue(root, rows)?;
+    Ok(text)
+}
+
+fn of<'a>(rows: &'a [Row], kind: &str) -> Vec<&'a Row> {
+    rows.iter().filter(|row| row.scenario.split(' ').next() == Some(kind)).collect()
+}
+
+/// `3 of 300 (1.0 %, 0.2 to 2.9 %)`: a share and its exact 95 % interval.
+fn share(count: usize, all: usize) -> String {
+    let (low, high) = clopper_pearson(count as u64, all as u64, 0.95);
+    let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    format!(
+        "{count} of {all} ({} %, {} to {} %)",
+        percent(count as f64 / all.max(1) as f64),
+        percent(low),
+        percent(high)
+    )
+}
+
+fn bars(rows: &[Row]) -> String {
+    let mut text = String::from("| what | bar | measured, exact 95 % interval |\n|---|---|---|\n");
+    let mut line = |what: &str, bar: &str, found: String| {
+        let _ = writeln!(text, "| {what} | {bar} | {found} |");
+    };
+    let count =
+        |rows: &[&Row], holds: &dyn Fn(&Row) -> bool| share(rows.iter().filter(|row| holds(row)).count(), rows.len());
+    let equal = of(rows, "aa");
+    line("equal code accepted by the screen", "≤ 1 %", count(&equal, &Row::screened));
+    line("equal code accepted, screen and confirmation", "0", count(&equal, &Row::accepted));
+    line(
+        "equal code: no verdict, the control fired",
+        "0.5 % by design",
+        count(&equal, &|row| row.ruling.starts_with("NO")),
+    );
+    line("true 5 % gain found", "≥ 95 %", count(&of(rows, "gain-5"), &Row::accepted));
+    let two = of(rows, "gain-2");
+    let (quiet, loud): (Vec<&Row>, Vec<&Row>) = two.into_iter().partition(|row| row.control_sigma <= QUIET);
+    line("true 2 % gain found, launch σ of equal code ≤ 1.5 %", "≥ 80 %", count(&quiet, &Row::accepted));
+    line("true 2 % gain found, launch σ above", "told beforehand", count(&loud, &Row::accepted));
+    let lost = of(rows, "loss-in-one");
+    line(
+        "5 % loss in one of eight shapes, +10 % in the others: rolled back",
+        "≥ 95 %",
+        count(&lost, &|row| !row.accepted()),
+    );
+    let short: Vec<f64> =
+        ["aa", "gain-2", "gain-5"].iter().flat_map(|kind| of(rows, kind)).map(|row| row.seconds).collect();
+    if !short.is_empty() {
+        let longest = short.iter().copied().fold(0.0, f64::max);
+        line(
+            "seconds a decision, 4 shapes below 1 ms",
+            "median ≤ 30",
+            format!("median {:.1}, longest {longest:.1}, n = {}", median(&short), short.len()),
+        );
+    }
+    let sigmas: Vec<f64> = equal.iter().map(|row| 100.0 * row.control_sigma).filter(|sigma| *sigma > 0.0).collect();
+    if !sigmas.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nLaunch σ of the aggregate of equal code: median {:.2} %, highest {:.2} %.",
+            median(&sigmas),
+            sigmas.iter().copied().fold(0.0, f64::max)
+        );
+    }
+    text
+}
+
+fn peers(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| rule, on the same launches | equal code called faster | 2 % found | 5 % found |\n|---|---|---|---|\n",
+    );
+    let rules: [(&str, &dyn Fn(&Row) -> bool); 5] = [
+        ("lower mean, A then B", &|row| row.peers.mean),
+        ("Mann-Whitney at 5 %, A then B", &|row| row.peers.mann_whitney),
+        ("criterion's default, A then B", &|row| row.peers.criterion),
+        ("this referee's screen", &Row::screened),
+        ("this referee", &Row::accepted),
+    ];
+    for (name, rule) in rules {
+        let cell = |kind: &str| {
+            let rows: Vec<&Row> = of(rows, kind).into_iter().filter(|row| row.launches[0] > 1).collect();
+            share(rows.iter().filter(|row| rule(row)).count(), rows.len())
+        };
+        let _ = writeln!(text, "| {name} | {} | {} | {} |", cell("aa"), cell("gain-2"), cell("gain-5"));
+    }
+    text
+}
+
+/// Every patch of the example queues: what it is worth, and what was decided.
+fn queue(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
+    let mut text = String::from(
+        "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|\n",
+    );
+    for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped-matmul-cpu"] {
+        for patch in scenario::truth(root, package)?.patches {
+            let name = format!("queue {package} {}", patch.patch);
+            let decided: Vec<&Row> = rows.iter().filter(|row| row.scenario == name).collect();
+            if decided.is_empty() {
+                continue;
+            }
+            let truth = match (patch.truth, patch.aggregate) {
+                (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
+                (other, _) => format!("{other:?}").to_lowercase(),
+            };
+            let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
+            let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
+            let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
+            rulings.sort_unstable();
+            rulings.dedup();
+            let _ = writeln!(
+                text,
+                "| {package}/{} | {truth} | {} | {} | {gain} | {} |",
+                patch.patch.trim_end_matches(".patch"),
+                decided.len(),
+                accepted.len(),
+                rulings.join(", ").to_lowercase()
+            );
+        }
+    }
+    Ok(text)
+}

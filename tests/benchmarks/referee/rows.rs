@@ -1,0 +1,183 @@
+//! The rows: one a decision, appended as it is made.
+
+use std::io::Write as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::evidence::{Evidence, StageKind};
+use serde::{Deserialize, Serialize};
+
+use super::peers::{self, Peers};
+use super::queue::Failure;
+use super::scenario::Scenario;
+
+/// A decision.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// Of everything that measures and judges.
+    #[serde(default)]
+    pub key: String,
+    /// Which scenario.
+    pub scenario: String,
+    /// The day.
+    pub date: String,
+    /// The ruling.
+    pub ruling: String,
+    /// Aggregate gain with its interval; the confirmation's where there is one.
+    pub gain: f64,
+    pub low: f64,
+    pub high: f64,
+    /// Launches of the screen and of the confirmation.
+    pub launches: Vec<usize>,
+    /// Standard deviation of a launch's aggregate, and of the control's, in logarithms.
+    pub sigma: f64,
+    pub control_sigma: f64,
+    /// The incumbent against itself.
+    pub control: f64,
+    /// Seconds from the judge's start to the verdict.
+    pub seconds: f64,
+    /// What the rules of other tools say of the screen's launches.
+    pub peers: Peers,
+    /// The ruling's reason where it is no plain accept or rollback.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl Row {
+    /// The row of a decision.
+    pub fn of(scenario: &Scenario, evidence: &Evidence) -> Self {
+        let verdict = &evidence.verdict;
+        let launches = |kind| {
+            evidence.stages.iter().filter(|stage| stage.kind == kind).map(|stage| stage.launches.len()).sum::<usize>()
+        };
+        let (aggregate, control) = (verdict.aggregate.as_ref(), verdict.control.as_ref());
+        let plain = matches!(verdict.ruling.name(), "ACCEPTED" | "ROLLED BACK" | "ROLLED BACK (noise)");
+        Self {
+            key: String::new(),
+            scenario: scenario.name(),
+            date: evidence.started[..10].to_owned(),
+            ruling: verdict.ruling.name().to_owned(),
+            gain: rounded(aggregate.map_or(0.0, |estimate| estimate.gain)),
+            low: rounded(aggregate.map_or(0.0, |estimate| estimate.low)),
+            high: rounded(aggregate.map_or(0.0, |estimate| estimate.high)),
+            launches: vec![launches(StageKind::Screen), launches(StageKind::Confirmation)],
+            sigma: rounded(aggregate.map_or(0.0, |estimate| estimate.launch_sigma)),
+            control_sigma: rounded(control.map_or(0.0, |estimate| estimate.launch_sigma)),
+            control: rounded(control.map_or(0.0, |estimate| estimate.gain)),
+            seconds: (evidence.seconds * 100.0).round() / 100.0,
+            peers: peers::judge(evidence),
+            reason: if plain { String::new() } else { verdict.reasons.join("; ") },
+        }
+    }
+
+    /// The row of a version that does not compile: decided without a clock.
+    pub fn not_built(scenario: &Scenario) -> Self {
+        Self {
+            key: String::new(),
+            scenario: scenario.name(),
+            date: String::new(),
+            ruling: "NOT BUILT".to_owned(),
+            gain: 0.0,
+            low: 0.0,
+            high: 0.0,
+            launches: vec![0, 0],
+            sigma: 0.0,
+            control_sigma: 0.0,
+            control: 0.0,
+            seconds: 0.0,
+            peers: Peers::default(),
+            reason: String::new(),
+        }
+    }
+
+    /// Whether it was accepted.
+    pub fn accepted(&self) -> bool {
+        self.ruling.starts_with("ACCEPTED")
+    }
+
+    /// Whether the screen alone would have accepted it.
+    pub fn screened(&self) -> bool {
+        self.accepted() || self.launches.get(1).is_some_and(|launches| *launches > 0)
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// The file of rows.
+pub struct Rows {
+    file: Utf8PathBuf,
+    key: String,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    /// The rows of this version of the code.
+    pub fn open(root: &Utf8Path) -> Result<Self, Failure> {
+        let file = root.join("tests/benchmarks/referee.jsonl");
+        let key = key(root)?;
+        let mut rows = Vec::new();
+        for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
+            let row: Row = serde_json::from_str(line)?;
+            if row.key == key {
+                rows.push(row);
+            }
+        }
+        Ok(Self { file, key, rows })
+    }
+
+    pub fn all(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub fn count(&self, scenario: &str) -> usize {
+        self.rows.iter().filter(|row| row.scenario == scenario).count()
+    }
+
+    pub fn append(&mut self, row: Row) -> Result<(), Failure> {
+        let row = Row { key: self.key.clone(), ..row };
+        let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
+        writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+/// Digest of everything that measures and judges, comments and tests aside: these change nothing.
+fn key(root: &Utf8Path) -> Result<String, Failure> {
+    const CODE: [&str; 8] = [
+        "harness/src/runner/judge",
+        "harness/src/runner/contestant.rs",
+        "harness/src/runner/worker.rs",
+        "harness/src/runner/memory.rs",
+        "harness/src/runner/backend/cpu.rs",
+        "harness/stats/src",
+        "src/gate",
+        "src/referee/mod.rs",
+    ];
+    let mut files = Vec::new();
+    for path in CODE {
+        gather(&root.join(path), &mut files)?;
+    }
+    files.sort();
+    let mut all = String::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file)?;
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
+        lines.for_each(|line| all.push_str(line));
+    }
+    Ok(kopt_build::digest_of_bytes(all.as_bytes())[..12].to_owned())
+}
+
+fn gather(path: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> Result<(), Failure> {
+    let apart = ["tests.rs", "simulation.rs", "words.rs"];
+    if path.is_dir() {
+        for entry in path.read_dir_utf8()? {
+            gather(entry?.path(), files)?;
+        }
+    } else if !apart.contains(&path.file_name().unwrap_or_default()) {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! What is decided: pairs of versions of which the truth is known.
+
+use camino::Utf8Path;
+use kopt_schema::bout::Handicap;
+use kopt_schema::evidence::Injection;
+use kopt_schema::queue::TruthFile;
+
+use super::queue::Failure;
+
+/// The two versions of a decision.
+#[derive(Debug, Clone)]
+pub enum Versions {
+    /// The crate with its whole queue against itself.
+    Tip,
+    /// A patch against the state it changes.
+    Patch(String),
+}
+
+/// What is injected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Injected {
+    /// Nothing.
+    Nothing,
+    /// A gain of this share on every shape: the incumbent is slowed.
+    Gain(f64),
+    /// A gain of 10 % on every shape but one, which loses 5 %.
+    LossInOne,
+}
+
+/// A kind of decision.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What is asked.
+    pub kind: &'static str,
+    /// The kernel crate.
+    pub package: String,
+    /// Its shapes; all if empty.
+    pub shapes: Vec<String>,
+    /// The versions.
+    pub versions: Versions,
+    /// What is injected.
+    pub injected: Injected,
+    /// Decisions wanted.
+    pub goal: usize,
+}
+
+/// Shapes below a millisecond of the crates that A/A and injected gains are decided on.
+const SHORT: [(&str, [&str; 4]); 3] = [
+    ("rmsnorm-cpu", ["1x8192", "64x1024", "512x768", "100x1000"]),
+    ("softmax-cpu", ["1x32000", "64x1024", "512x512", "100x1000"]),
+    ("matmul-cpu", ["1x1024x1024", "64x256x256", "128x128x128", "100x300x200"]),
+];
+
+/// The crate with eight shapes.
+const EIGHT: &str = "grouped-matmul-cpu";
+
+impl Scenario {
+    /// Its name in rows.
+    pub fn name(&self) -> String {
+        match &self.versions {
+            Versions::Tip => format!("{} {}", self.kind, self.package),
+            Versions::Patch(patch) => format!("{} {} {patch}", self.kind, self.package),
+        }
+    }
+
+    /// What to inject; which shape loses is drawn.
+    pub fn injected(&self) -> Result<Vec<Injection>, Failure> {
+        let slowed = |contestant, case, share| Injection { contestant, handicap: Handicap { case, share } };
+        Ok(match self.injected {
+            Injected::Nothing => Vec::new(),
+            Injected::Gain(share) => vec![slowed(0, None, share)],
+            Injected::LossInOne => {
+                let loser = getrandom::u64()? as usize % self.shapes.len();
+                let one = |(index, shape): (usize, &String)| {
+                    let case = Some(shape.clone());
+                    if index == loser { slowed(1, case, 0.05) } else { slowed(0, case, 0.10) }
+                };
+                self.shapes.iter().enumerate().map(one).collect()
+            }
+        })
+    }
+}
+
+/// Every scenario.
+pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
+    let mut scenarios = Vec::new();
+    for (package, shapes) in SHORT {
+        let one = |kind, injected, goal| Scenario {
+            kind,
+            package: package.to_owned(),
+            shapes: shapes.map(str::to_owned).to_vec(),
+            versions: Versions::Tip,
+            injected,
+            goal,
+        };
+        scenarios.push(one("aa", Injected::Nothing, 110));
+        scenarios.push(one("gain-2", Injected::Gain(0.02), 40));
+        scenarios.push(one("gain-5", Injected::Gain(0.05), 40));
+    }
+    let (_, manifest) = super::queue::example(root, EIGHT)?;
+    scenarios.push(Scenario {
+        kind: "loss-in-one",
+        package: EIGHT.to_owned(),
+        shapes: manifest.shapes.iter().map(|shape| shape.name.clone()).collect(),
+        versions: Versions::Tip,
+        injected: Injected::LossInOne,
+        goal: 80,
+    });
+    for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT] {
+        for patch in truth(root, package)?.patches {
+            scenarios.push(Scenario {
+                kind: "queue",
+                package: package.to_owned(),
+                shapes: Vec::new(),
+                versions: Versions::Patch(patch.patch),
+                injected: Injected::Nothing,
+                goal: 20,
+            });
+        }
+    }
+    Ok(scenarios)
+}
+
+/// What the patches of a crate are worth.
+pub fn truth(root: &Utf8Path, package: &str) -> Result<TruthFile, Failure> {
+    let file = root.join("example-kernels").join(package).join("patches/truth.toml");
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+    Ok(toml::from_str(&text)?)
+}
