@@ -102,7 +102,7 @@ fn unseen(cases: &[&CaseRecord], clock: Clock) -> Option<(f64, f64)> {
         return None;
     }
     let short = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
-    (short.upper(ALPHA) < 0.0).then(|| (claimed, short.mean + SEEN * claimed))
+    (short.upper(ALPHA) < 0.0).then_some((claimed, short.mean + SEEN * claimed))
 }
 
 /// How much longer a single call takes than one of many, beyond the incumbent's, if that is beyond doubt.

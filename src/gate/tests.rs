@@ -83,7 +83,7 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
             vec![
                 [ns[0]; 2],
                 [jitter(ns[1]); 2],
-                [if number % 2 == 0 { ns[2] + ns[2] / 2000 } else { ns[2] - ns[2] / 2000 }; 2],
+                [if number.is_multiple_of(2) { ns[2] + ns[2] / 2000 } else { ns[2] - ns[2] / 2000 }; 2],
             ]
         };
         let block = BlockRecord {

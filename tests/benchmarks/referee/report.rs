@@ -87,11 +87,14 @@ fn bars(rows: &[Row]) -> String {
     text
 }
 
+/// Whether a rule calls the candidate faster.
+type Says<'a> = &'a dyn Fn(&Row) -> bool;
+
 fn peers(rows: &[Row]) -> String {
     let mut text = String::from(
         "| rule, on the same launches | equal code called faster | 2 % found | 5 % found |\n|---|---|---|---|\n",
     );
-    let rules: [(&str, &dyn Fn(&Row) -> bool); 5] = [
+    let rules: [(&str, Says<'_>); 5] = [
         ("lower mean, A then B", &|row| row.peers.mean),
         ("Mann-Whitney at 5 %, A then B", &|row| row.peers.mann_whitney),
         ("criterion's default, A then B", &|row| row.peers.criterion),

@@ -27,7 +27,7 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
             let trial = || {
                 let seed = getrandom::u64().map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
                 let case = spec.case(judge.kernel, &judge.manifest, seed);
-                let told = |loss: Loss| Loss { message: format!("{} (seed {seed:016x})", loss.message), ..loss };
+                let told = |loss: Loss| Loss { message: format!("seed {seed:016x}: {}", loss.message), ..loss };
                 correctness::once(judge.kernel, &judge.manifest, spec, candidate, &case, seed).map_err(told)
             };
             if let Err(loss) = trial() {

@@ -123,10 +123,32 @@ fn what_may_not_change_is_noticed() {
     assert!(deck.still(0, &places).is_none() && deck.still(2, &places).is_none());
     deck.restore(1, &places);
     assert!(deck.intact(1).is_none());
+    // An output, but of no call.
+    deck.outputs_mut(1).bytes_mut()[span.start] ^= 1;
+    assert_eq!(deck.intact(1).unwrap().kind, FailureKind::LateWrite);
     // Past the end of the buffer.
     deck.outputs_mut(1).bytes_mut()[span.end] ^= 1;
     assert!(deck.still(1, &places).is_none());
     let loss = deck.intact(1).unwrap();
     assert_eq!(loss.kind, FailureKind::OutOfBounds);
     assert!(loss.message.contains("past the end"), "{}", loss.message);
+}
+
+#[test]
+fn a_change_is_asked_of_everybody_who_had_the_file_since_it_was_compared() {
+    let (_, _, mut deck) = decks(DType::F32).remove(0);
+    deck.hand_out(&[0, 1, 2]);
+    assert!(deck.returned(1, 1).is_none());
+    deck.hand_out(&[1, 2, 0]);
+    deck.hand_out(&[1, 0, 2]);
+    deck.outputs_mut(2).bytes_mut()[0] ^= 1;
+    let (holders, loss) = deck.returned(2, 2).unwrap();
+    assert_eq!((holders, loss.kind), (vec![2, 1], FailureKind::LateWrite));
+    deck.outputs_mut(1).bytes_mut()[0] ^= 1;
+    // The second had it before, when it was compared.
+    assert_eq!(deck.returned(1, 0).unwrap().0, [1, 0]);
+    deck.outputs_mut(1).bytes_mut()[0] ^= 1;
+    deck.hand_out(&[1, 0, 2]);
+    deck.outputs_mut(1).bytes_mut()[0] ^= 1;
+    assert_eq!(deck.returned(1, 0).unwrap().0, [0]);
 }
