@@ -86,14 +86,25 @@ impl Buffer {
 
 /// What may be done to an entry's inputs such that its outputs are known without being computed again. The referee deals
 /// every timed call data that the process has not seen, and a reference takes longer than the call.
+///
+/// Turning an axis round moves every index along it by the same amount, the last ones to the front, in all buffers that
+/// have the axis. Rows may be turned because they are independent; what is summed over may be turned because the order
+/// of a sum does not matter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Symmetry {
-    /// Rows of the batch. Turning the rows of all buffers in `turned` round leaves the others as they are.
-    pub rows: usize,
-    /// Buffers, read and written, that have one run of elements for each row of the batch.
-    pub turned: Vec<&'static str>,
+    /// The axes of buffers, read and written, outermost first. A buffer that is not named stays as it is.
+    pub tensors: Vec<(&'static str, Vec<Axis>)>,
     /// Inputs that may be multiplied, and the outputs that are multiplied with each.
     pub scaled: Vec<(&'static str, Vec<&'static str>)>,
+}
+
+/// One axis of a buffer, and its extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// May be turned round, together with all others of this name.
+    Turns(&'static str, usize),
+    /// Stays as it is.
+    Stays(usize),
 }
 
 /// An operator. The standard ones are in [`crate::operators`]; a crate with one of its own implements this and passes

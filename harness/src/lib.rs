@@ -34,7 +34,7 @@ pub mod runner;
 
 pub use distribution::Distribution;
 pub use error_model::Rounding;
-pub use kernel::{Buffer, Case, Kernel, Role, Symmetry};
+pub use kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 pub use kopt_schema::manifest::{Shape, ShapeValue};
 pub use kopt_schema::message::Cost;
 pub use kopt_schema::operator::{Parameter, ParameterKind};

@@ -55,6 +55,34 @@ pub fn nvcc() -> Result<Compiler, String> {
     Ok(Compiler { path, version })
 }
 
+/// hipcc, from `ROCM_PATH` or `HIP_PATH`, `PATH`, or the usual folder.
+///
+/// # Errors
+/// Where it was looked for.
+pub fn hipcc() -> Result<Compiler, String> {
+    let homes =
+        ["ROCM_PATH", "HIP_PATH"].iter().filter_map(|name| environment::path(name)).map(|home| home.join("bin"));
+    let folders = homes.chain(environment::search_path()).chain([Utf8PathBuf::from("/opt/rocm/bin")]);
+    let Some(path) = folders.map(|folder| folder.join("hipcc")).find(|hipcc| hipcc.is_file()) else {
+        return Err("hipcc was not found (looked in ROCM_PATH, HIP_PATH, PATH and /opt/rocm)".to_owned());
+    };
+    let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
+    Ok(Compiler { path, version })
+}
+
+/// libclang, which bindgen loads. Its version is in the name of the file that it is a link to.
+///
+/// # Errors
+/// Why it cannot be loaded.
+pub fn libclang() -> Result<Compiler, String> {
+    clang_sys::load().map_err(|error| error.lines().next().unwrap_or_default().to_owned())?;
+    let library = clang_sys::get_library().ok_or("it was loaded and is not there")?;
+    let path = Utf8PathBuf::from_path_buf(library.path().to_owned())
+        .map_err(|path| format!("{} is not valid text", path.display()))?;
+    let real = path.canonicalize_utf8().unwrap_or_else(|_| path.clone());
+    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path })
+}
+
 /// The triple compiled for: cargo's in a build script, this program's own outside.
 #[must_use]
 pub fn target_triple() -> String {

@@ -14,6 +14,7 @@
 //! | [`wire`] | requests and replies between judge and worker |
 //! | [`bout`] | requests and replies between referee and judge, and the raw record of a launch |
 //! | [`evidence`] | everything a verdict rests on, and the verdict |
+//! | [`machine`] | figures that are kept of a machine |
 //! | [`exit`] | exit codes |
 //! | [`diagnostic`] | an error that points into a file |
 //!
@@ -27,6 +28,7 @@ pub mod evidence;
 pub mod exit;
 pub mod expression;
 pub mod knobs;
+pub mod machine;
 pub mod manifest;
 pub mod message;
 pub mod operator;

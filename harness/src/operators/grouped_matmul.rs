@@ -12,7 +12,7 @@ use kopt_schema::operator::{Parameter, ROUTINGS};
 use super::matmul::{self, Product};
 use crate::distribution::Distribution;
 use crate::error_model::Rounding;
-use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
+use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Tensors, Values};
 
 /// Product of each group of rows with the group's matrix.
@@ -79,8 +79,13 @@ impl Kernel for GroupedMatmul {
     }
 
     /// Rows belong to groups and stay where they are.
-    fn symmetry(&self, _entry: &str, _case: &Case) -> Symmetry {
-        Symmetry { scaled: vec![("x", vec!["y"]), ("w", vec!["y"])], ..Symmetry::default() }
+    fn symmetry(&self, _entry: &str, case: &Case) -> Symmetry {
+        let [rows, groups, k, n] = sizes(case);
+        let (rows, groups, k, n) = (Axis::Stays(rows), Axis::Stays(groups), Axis::Turns("k", k), Axis::Turns("n", n));
+        Symmetry {
+            tensors: vec![("x", vec![rows, k]), ("w", vec![groups, k, n]), ("y", vec![rows, n])],
+            scaled: vec![("x", vec!["y"]), ("w", vec!["y"])],
+        }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

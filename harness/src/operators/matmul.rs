@@ -11,7 +11,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
+use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "matmul_backward";
@@ -92,13 +92,17 @@ impl Kernel for Matmul {
     }
 
     fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
-        let (rows, ..) = sizes(case);
-        if entry == BACKWARD {
-            let scaled = vec![("a", vec!["db"]), ("b", vec!["da"]), ("dc", vec!["da", "db"])];
-            Symmetry { rows, turned: vec!["a", "dc", "da"], scaled }
+        let (m, n, k) = sizes(case);
+        let (m, n, k) = (Axis::Turns("m", m), Axis::Turns("n", n), Axis::Turns("k", k));
+        let (of_a, of_b, of_c) = (vec![m, k], vec![k, n], vec![m, n]);
+        let mut tensors = vec![("a", of_a.clone()), ("b", of_b.clone()), ("c", of_c.clone())];
+        tensors.extend([("da", of_a), ("db", of_b), ("dc", of_c)]);
+        let scaled = if entry == BACKWARD {
+            vec![("a", vec!["db"]), ("b", vec!["da"]), ("dc", vec!["da", "db"])]
         } else {
-            Symmetry { rows, turned: vec!["a", "c"], scaled: vec![("a", vec!["c"]), ("b", vec!["c"])] }
-        }
+            vec![("a", vec!["c"]), ("b", vec!["c"])]
+        };
+        Symmetry { tensors, scaled }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

@@ -12,7 +12,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
+use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "rmsnorm_backward";
@@ -108,13 +108,16 @@ impl Kernel for RmsNorm {
     }
 
     fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
-        let rows = case.size("rows");
-        if entry == BACKWARD {
-            let scaled = vec![("weight", vec!["dx"]), ("dy", vec!["dx", "dweight"])];
-            Symmetry { rows, turned: vec!["x", "inv_rms", "dy", "dx"], scaled }
+        let (rows, cols) = (Axis::Turns("rows", case.size("rows")), Axis::Turns("cols", case.size("cols")));
+        let matrices = if entry == BACKWARD { ["x", "dy", "dx"] } else { ["x", "y", "y"] };
+        let mut tensors: Vec<_> = matrices.into_iter().map(|name| (name, vec![rows, cols])).collect();
+        tensors.extend([("inv_rms", vec![rows]), ("weight", vec![cols]), ("dweight", vec![cols])]);
+        let scaled = if entry == BACKWARD {
+            vec![("weight", vec!["dx"]), ("dy", vec!["dx", "dweight"])]
         } else {
-            Symmetry { rows, turned: vec!["x", "y", "inv_rms"], scaled: vec![("weight", vec!["y"])] }
-        }
+            vec![("weight", vec!["y"])]
+        };
+        Symmetry { tensors, scaled }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

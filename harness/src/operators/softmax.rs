@@ -10,7 +10,7 @@ use kopt_schema::operator::Parameter;
 use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
-use crate::kernel::{Buffer, Case, Kernel, Role, Symmetry};
+use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::tensor::{Draw, Expected, Tensors};
 
 /// Softmax over each row.
@@ -74,10 +74,9 @@ impl Kernel for Softmax {
         Cost { bytes_read: bytes[0], bytes_written: bytes[1], flops }
     }
 
-    /// A single row may be turned round within itself.
     fn symmetry(&self, _entry: &str, case: &Case) -> Symmetry {
-        let rows = if case.size("rows") == 1 { case.size("cols") } else { case.size("rows") };
-        Symmetry { rows, turned: vec!["x", "y"], scaled: Vec::new() }
+        let matrix = vec![Axis::Turns("rows", case.size("rows")), Axis::Turns("cols", case.size("cols"))];
+        Symmetry { tensors: vec![("x", matrix.clone()), ("y", matrix)], scaled: Vec::new() }
     }
 
     fn odd_shapes(&self) -> Vec<Shape> {

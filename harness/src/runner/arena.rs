@@ -58,6 +58,7 @@ impl Arena {
             turn,
         };
         arena.inputs.seal()?;
+        arena.outputs.settle()?;
         if layout == Layout::Fenced {
             pattern(arena.inputs.bytes_mut(), noise);
             pattern(arena.outputs.bytes_mut(), noise);

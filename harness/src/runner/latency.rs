@@ -116,8 +116,9 @@ impl Bench {
         let mut worker = self.start(layouts, &[])?;
         let device = worker.device.clone();
         match worker.ask(&Request::Ceilings, LIMIT)? {
-            Reply::Ceilings { copy_bytes_per_s, fma_flops_per_s, .. } => {
-                Ok(Ceilings { kernel: self.package.name.to_owned(), device, copy_bytes_per_s, fma_flops_per_s })
+            Reply::Ceilings { copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
+                let kernel = self.package.name.to_owned();
+                Ok(Ceilings { kernel, device, copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s })
             }
             other => {
                 Err(Loss::new(kopt_schema::message::FailureKind::Protocol, format!("answered out of turn: {other:?}")))

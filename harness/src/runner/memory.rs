@@ -40,13 +40,20 @@ impl Shared {
         let len = len.max(1).next_multiple_of(if len < HUGE { PAGE } else { HUGE });
         let fd = rustix::fs::memfd_create("kopt", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, len as u64)?;
+        // A worker that made it shorter would take the memory away under whoever reads it.
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
         let map = Mapping::new(&fd, len, true, &[])?;
         Ok(Self { fd, map })
     }
 
     /// From here on only this mapping can write: a worker that opens the file again through `/proc` cannot either.
     pub(crate) fn seal(&self) -> std::io::Result<()> {
-        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE)?)
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?)
+    }
+
+    /// From here on nobody can change what may be done with it: a worker must not close it to the next one.
+    pub(crate) fn settle(&self) -> std::io::Result<()> {
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::SEAL)?)
     }
 
     pub(crate) fn len(&self) -> usize {

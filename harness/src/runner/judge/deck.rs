@@ -1,7 +1,7 @@
 //! The memory of one shape in a bout, and what is dealt into it: contents that the process has not seen, at places drawn
 //! at random, with results that are known exactly.
 //!
-//! A few *bases* are drawn and evaluated in f64. Each *deal* is a base under the operator's symmetries (rows turned round,
+//! A few *bases* are drawn and evaluated in f64. Each *deal* is a base under the operator's symmetries (axes turned round,
 //! inputs multiplied by powers of two and -1), written into one of many places; what is expected of its outputs follows
 //! by the same turn and factors. All contestants read one file of inputs. Each has a file of outputs of its own, so that
 //! none can spoil another's, and between batches every byte of it is that of one *image*: poison where outputs are,
@@ -12,13 +12,13 @@ mod tests;
 
 use std::collections::HashSet;
 
-use half::{bf16, f16};
 use kopt_schema::DType;
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::wire::EntryCall;
 
+use super::deal::{self, Deal, Factor};
 use crate::distribution::Distribution;
-use crate::kernel::{Case, Kernel, Symmetry};
+use crate::kernel::{Axis, Case, Kernel, Symmetry};
 use crate::package::EntryLayout;
 use crate::runner::arena::Arena;
 use crate::runner::candidate::Loaded;
@@ -46,7 +46,10 @@ pub(crate) struct Deck {
     places: usize,
     bases: usize,
     dealt: Vec<Option<Deal>>,
-    seen: HashSet<Deal>,
+    /// Axes that may be turned, and their extents.
+    axes: Vec<(&'static str, usize)>,
+    /// Base, axis and turn of what was dealt in this launch.
+    seen: HashSet<(usize, &'static str, usize)>,
     /// Who had each file of outputs since all of it was last seen to be as the image.
     holders: Vec<Vec<usize>>,
     pub huge_pages: bool,
@@ -65,28 +68,6 @@ struct Base {
     /// Buffers, by their index in the arena, and their bytes.
     inputs: Vec<(usize, Vec<u8>)>,
     expected: Vec<Expected>,
-}
-
-/// A base under a symmetry.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Deal {
-    base: usize,
-    turn: usize,
-    /// A factor for each scaled input of each entry.
-    factors: Vec<Vec<Factor>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Factor {
-    negative: bool,
-    exponent: u8,
-}
-
-impl Factor {
-    fn value(self) -> f64 {
-        let size = f64::from(1u32 << self.exponent);
-        if self.negative { -size } else { size }
-    }
 }
 
 impl Deck {
@@ -116,6 +97,7 @@ impl Deck {
         let mut others = Vec::new();
         for _ in 1..contestants {
             let mut outputs = Shared::new(image.len()).map_err(memory)?;
+            outputs.settle().map_err(memory)?;
             outputs.bytes_mut().copy_from_slice(&image);
             others.push(outputs);
         }
@@ -125,7 +107,20 @@ impl Deck {
         }
         let cost = layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);
-        let mut deck = Self { arena, others, image, entries, places, bases: 0, dealt, seen, holders, huge_pages, cost };
+        let mut deck = Self {
+            arena,
+            others,
+            image,
+            axes: axes(&entries),
+            entries,
+            places,
+            bases: 0,
+            dealt,
+            seen,
+            holders,
+            huge_pages,
+            cost,
+        };
         deck.draw_bases(kernel, case, &mut Draw::new(seed, "bases"));
         Ok(deck)
     }
@@ -160,13 +155,9 @@ impl Deck {
     /// Contents that one base gives.
     fn variants(&self) -> u64 {
         let factors: usize = self.entries.iter().map(|entry| entry.symmetry.scaled.len()).sum();
-        let turns = self.turns() as u64;
+        let turns = self.axes.iter().map(|(_, extent)| *extent as u64).max().unwrap_or(1);
         let each = 2 * (u64::from(self.largest_exponent()) + 1);
         turns.saturating_mul(each.saturating_pow(u32::try_from(factors).unwrap_or(u32::MAX)))
-    }
-
-    fn turns(&self) -> usize {
-        self.entries.iter().map(|entry| entry.symmetry.rows).max().unwrap_or(0).max(1)
     }
 
     /// Sums of products of two scaled inputs must stay in the type's range.
@@ -240,29 +231,31 @@ impl Deck {
         }
         places.truncate(count);
         for place in &places {
-            let mut deal = self.draw_deal(draw);
-            // Where there are few contents, those come again that were dealt longest ago, as good as at random.
-            for _ in 0..32 {
-                if !self.seen.contains(&deal) {
-                    break;
-                }
-                deal = self.draw_deal(draw);
-            }
+            let deal = self.draw_deal(draw);
             self.write(*place, &deal);
-            self.seen.insert(deal.clone());
             self.dealt[*place] = Some(deal);
         }
         places
     }
 
-    fn draw_deal(&self, draw: &mut Draw) -> Deal {
+    /// A base, and for each axis a turn that this base has not had: neither a row nor a column of it comes again as it was.
+    /// Where all have been had, any will do.
+    fn draw_deal(&mut self, draw: &mut Draw) -> Deal {
         let most = usize::from(self.largest_exponent());
         let mut factor =
             || Factor { negative: draw.between(0, 1) == 1, exponent: u8::try_from(draw.between(0, most)).unwrap_or(0) };
         let factors =
             self.entries.iter().map(|entry| entry.symmetry.scaled.iter().map(|_| factor()).collect()).collect();
         let base = draw.between(0, self.bases - 1);
-        Deal { base, turn: draw.between(0, self.turns() - 1), factors }
+        let mut turns = Vec::new();
+        for (axis, extent) in &self.axes {
+            let mut turn = draw.between(0, extent - 1);
+            let fresh = (0..*extent).map(|step| (turn + step) % extent);
+            turn = fresh.into_iter().find(|turn| !self.seen.contains(&(base, *axis, *turn))).unwrap_or(turn);
+            self.seen.insert((base, *axis, turn));
+            turns.push((*axis, turn));
+        }
+        Deal { base, turns, factors }
     }
 
     fn write(&mut self, place: usize, deal: &Deal) {
@@ -271,10 +264,11 @@ impl Deck {
                 let (name, dtype) = (self.arena.buffers()[*index].name, self.arena.buffers()[*index].dtype);
                 let span = self.arena.span(*index, place);
                 let into = &mut self.arena.inputs.bytes_mut()[span];
-                turned(bytes, entry.shift(name, deal.turn, bytes.len()), into);
+                let runs = deal::runs(&entry.symmetry, name, &deal.turns, bytes.len() / dtype.size());
+                deal::copy(bytes, into, dtype.size(), &runs);
                 let scaled = entry.symmetry.scaled.iter().position(|(input, _)| *input == name);
                 if let Some(factor) = scaled.map(|position| factors[position].value()) {
-                    multiply(into, dtype, factor as f32);
+                    deal::multiply(into, dtype, factor as f32);
                 }
             }
         }
@@ -293,12 +287,14 @@ impl Deck {
                         return Some(Loss::new(FailureKind::Setup, message));
                     };
                     let bytes = &file.bytes()[self.arena.span(index, *place)];
-                    let shift = entry.shift(expected.name, deal.turn, expected.values.len());
+                    let runs = deal::runs(&entry.symmetry, expected.name, &deal.turns, expected.values.len());
                     let factor = entry.factor(expected.name, factors);
-                    if self.arena.buffers()[index].dtype == DType::F32 && all_right(bytes, expected, shift, factor) {
+                    if self.arena.buffers()[index].dtype == DType::F32
+                        && deal::all_right(bytes, expected, &runs, factor)
+                    {
                         continue;
                     }
-                    let moved = moved(expected, shift, factor);
+                    let moved = deal::moved(expected, &runs, factor);
                     let loss = compare::compare_bytes(&moved, &self.arena.buffers()[index], bytes, &self.arena);
                     if loss.is_some() {
                         return loss;
@@ -388,76 +384,25 @@ impl Deck {
     }
 }
 
-impl Entry {
-    /// Units (bytes or elements, as `len` counts) by which a buffer is turned.
-    fn shift(&self, name: &str, turn: usize, len: usize) -> usize {
-        if self.symmetry.rows == 0 || !self.symmetry.turned.contains(&name) {
-            return 0;
+/// The axes of all entries' buffers that may be turned.
+fn axes(entries: &[Entry]) -> Vec<(&'static str, usize)> {
+    let mut found = Vec::new();
+    for (_, axes) in entries.iter().flat_map(|entry| &entry.symmetry.tensors) {
+        for axis in axes {
+            if let Axis::Turns(name, extent) = *axis
+                && extent > 1
+                && !found.contains(&(name, extent))
+            {
+                found.push((name, extent));
+            }
         }
-        turn % self.symmetry.rows * (len / self.symmetry.rows)
     }
+    found
+}
 
+impl Entry {
     fn factor(&self, output: &str, factors: &[Factor]) -> f64 {
         let scaled = self.symmetry.scaled.iter().zip(factors);
         scaled.filter(|((_, outputs), _)| outputs.contains(&output)).map(|(_, factor)| factor.value()).product()
-    }
-}
-
-/// `from`, beginning at `shift` and going round.
-fn turned(from: &[u8], shift: usize, into: &mut [u8]) {
-    let rest = from.len() - shift;
-    into[..rest].copy_from_slice(&from[shift..]);
-    into[rest..].copy_from_slice(&from[..shift]);
-}
-
-/// Multiplies elements by a power of two, which is exact.
-fn multiply(bytes: &mut [u8], dtype: DType, factor: f32) {
-    match dtype {
-        DType::F32 => {
-            for chunk in bytes.as_chunks_mut::<4>().0 {
-                *chunk = (f32::from_le_bytes(*chunk) * factor).to_le_bytes();
-            }
-        }
-        DType::Bf16 => {
-            for chunk in bytes.as_chunks_mut::<2>().0 {
-                *chunk = bf16::from_f32(bf16::from_le_bytes(*chunk).to_f32() * factor).to_le_bytes();
-            }
-        }
-        DType::F16 => {
-            for chunk in bytes.as_chunks_mut::<2>().0 {
-                *chunk = f16::from_f32(f16::from_le_bytes(*chunk).to_f32() * factor).to_le_bytes();
-            }
-        }
-        DType::I32 => {}
-    }
-}
-
-/// Whether every element is within its bound; false also where a closer look is needed.
-fn all_right(bytes: &[u8], expected: &Expected, shift: usize, factor: f64) -> bool {
-    let (elements, size) = (bytes.as_chunks::<4>().0, factor.abs());
-    if elements.len() != expected.values.len() || elements.len() != expected.bounds.len() {
-        return false;
-    }
-    let half = |got: &[[u8; 4]], values: &[f64], bounds: &[f64]| {
-        got.iter().zip(values).zip(bounds).fold(true, |right, ((got, value), bound)| {
-            let off = (f64::from(f32::from_le_bytes(*got)) - value * factor).abs();
-            right & (off <= bound * size)
-        })
-    };
-    let rest = elements.len() - shift;
-    half(&elements[..rest], &expected.values[shift..], &expected.bounds[shift..])
-        && half(&elements[rest..], &expected.values[..shift], &expected.bounds[..shift])
-}
-
-/// What is expected under a turn and a factor.
-fn moved(expected: &Expected, shift: usize, factor: f64) -> Expected {
-    let round = |values: &[f64], factor: f64| -> Vec<f64> {
-        let shift = shift.min(values.len());
-        values[shift..].iter().chain(&values[..shift]).map(|value| value * factor).collect()
-    };
-    Expected {
-        name: expected.name,
-        values: round(&expected.values, factor),
-        bounds: round(&expected.bounds, factor.abs()),
     }
 }

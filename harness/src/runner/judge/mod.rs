@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `check` | every trial of the crate on one contestant, before any time is taken |
+//! | `deal` | a content under the operator's symmetries |
 //! | `deck` | the memory of a shape, fresh contents with known results, and what must not change |
 //! | `launch` | one launch: fresh processes through every shape, in random orders |
 //! | `watch` | what a contestant's process does besides answering |
@@ -13,6 +14,7 @@
 #![allow(unsafe_code, reason = "owns the descriptor that it answers on")]
 
 mod check;
+mod deal;
 mod deck;
 mod launch;
 mod watch;
@@ -67,6 +69,8 @@ fn serve(package: &'static Package, kernel: &'static dyn Kernel) -> ExitCode {
     // A referee that is killed must not leave a judge, and what contestants leave behind must come to the judge.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    // Nor may they look into it or write to what it answers on, through /proc. (The superuser still may.)
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     // SAFETY: the referee opened this descriptor for the judge, and nothing else in this process uses it.
     let mut replies = unsafe { File::from_raw_fd(JUDGE_FD) };
     // Contestants must not inherit it.

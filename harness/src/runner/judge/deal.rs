@@ -1,0 +1,181 @@
+//! A content under a symmetry: which axes are turned by how much, which inputs are multiplied by what, and what that does to
+//! bytes and to what is expected.
+
+use half::{bf16, f16};
+use kopt_schema::DType;
+
+use crate::kernel::{Axis, Symmetry};
+use crate::tensor::Expected;
+
+/// A base under a symmetry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Deal {
+    pub base: usize,
+    /// How far each axis of the deck is turned.
+    pub turns: Vec<(&'static str, usize)>,
+    /// A factor for each scaled input of each entry.
+    pub factors: Vec<Vec<Factor>>,
+}
+
+/// A power of two, or its negative: multiplying by it is exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Factor {
+    pub negative: bool,
+    pub exponent: u8,
+}
+
+impl Factor {
+    pub(super) fn value(self) -> f64 {
+        let size = f64::from(1u32 << self.exponent);
+        if self.negative { -size } else { size }
+    }
+}
+
+/// Elements that stay together when axes are turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Where they are in the base.
+    pub from: usize,
+    /// Where they go.
+    pub to: usize,
+    pub len: usize,
+}
+
+/// The runs of a buffer of `len` elements.
+pub(super) fn runs(symmetry: &Symmetry, name: &str, turns: &[(&'static str, usize)], len: usize) -> Vec<Run> {
+    let tensor = symmetry.tensors.iter().find(|(tensor, _)| *tensor == name);
+    let axes: Vec<(usize, usize)> = tensor.map_or_else(Vec::new, |(_, axes)| {
+        let turned = |axis: &Axis| match *axis {
+            Axis::Stays(extent) => (extent, 0),
+            Axis::Turns(name, extent) => {
+                let turn = turns.iter().find(|(axis, _)| *axis == name).map_or(0, |(_, turn)| *turn);
+                (extent, turn % extent.max(1))
+            }
+        };
+        axes.iter().map(turned).collect()
+    });
+    // An operator that declares other sizes than its buffers have is left alone, and its reference evaluated as it is.
+    if axes.iter().map(|(extent, _)| extent).product::<usize>() != len || axes.is_empty() {
+        return vec![Run { from: 0, to: 0, len }];
+    }
+    let mut found = Vec::new();
+    spread(&axes, len, 0, 0, &mut found);
+    found
+}
+
+fn spread(axes: &[(usize, usize)], len: usize, from: usize, to: usize, found: &mut Vec<Run>) {
+    let Some(((extent, turn), inner)) = axes.split_first() else { return };
+    if len == 0 {
+        return;
+    }
+    let step = len / extent;
+    if inner.iter().all(|(_, turn)| *turn == 0) {
+        // What lies inside stays together.
+        let rest = (extent - turn) * step;
+        found.push(Run { from: from + turn * step, to, len: rest });
+        if *turn > 0 {
+            found.push(Run { from, to: to + rest, len: turn * step });
+        }
+        return;
+    }
+    for index in 0..*extent {
+        let source = (index + turn) % extent;
+        spread(inner, step, from + source * step, to + index * step, found);
+    }
+}
+
+/// Copies bytes of elements of `size`.
+pub(super) fn copy(from: &[u8], into: &mut [u8], size: usize, runs: &[Run]) {
+    for run in runs {
+        let (source, target) = (run.from * size, run.to * size);
+        into[target..target + run.len * size].copy_from_slice(&from[source..source + run.len * size]);
+    }
+}
+
+/// Multiplies elements by a power of two.
+pub(super) fn multiply(bytes: &mut [u8], dtype: DType, factor: f32) {
+    match dtype {
+        DType::F32 => {
+            for chunk in bytes.as_chunks_mut::<4>().0 {
+                *chunk = (f32::from_le_bytes(*chunk) * factor).to_le_bytes();
+            }
+        }
+        DType::Bf16 => {
+            for chunk in bytes.as_chunks_mut::<2>().0 {
+                *chunk = bf16::from_f32(bf16::from_le_bytes(*chunk).to_f32() * factor).to_le_bytes();
+            }
+        }
+        DType::F16 => {
+            for chunk in bytes.as_chunks_mut::<2>().0 {
+                *chunk = f16::from_f32(f16::from_le_bytes(*chunk).to_f32() * factor).to_le_bytes();
+            }
+        }
+        DType::I32 => {}
+    }
+}
+
+/// Whether every element of an f32 output is within its bound; false also where a closer look is needed.
+pub(super) fn all_right(bytes: &[u8], expected: &Expected, runs: &[Run], factor: f64) -> bool {
+    let (elements, size) = (bytes.as_chunks::<4>().0, factor.abs());
+    if elements.len() != expected.values.len() || elements.len() != expected.bounds.len() {
+        return false;
+    }
+    runs.iter().all(|run| {
+        let got = &elements[run.to..run.to + run.len];
+        let base = run.from..run.from + run.len;
+        got.iter().zip(&expected.values[base.clone()]).zip(&expected.bounds[base]).fold(
+            true,
+            |right, ((got, value), bound)| {
+                let off = (f64::from(f32::from_le_bytes(*got)) - value * factor).abs();
+                right & (off <= bound * size)
+            },
+        )
+    })
+}
+
+/// What is expected under a symmetry.
+pub(super) fn moved(expected: &Expected, runs: &[Run], factor: f64) -> Expected {
+    let moved = |values: &[f64], factor: f64| {
+        let mut moved = vec![f64::NAN; values.len()];
+        for run in runs.iter().filter(|run| run.from + run.len <= values.len() && run.to + run.len <= values.len()) {
+            for (to, from) in moved[run.to..run.to + run.len].iter_mut().zip(&values[run.from..run.from + run.len]) {
+                *to = from * factor;
+            }
+        }
+        moved
+    };
+    Expected {
+        name: expected.name,
+        values: moved(&expected.values, factor),
+        bounds: moved(&expected.bounds, factor.abs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_turned_each_on_its_own() {
+        let symmetry = Symmetry {
+            tensors: vec![
+                ("w", vec![Axis::Stays(2), Axis::Turns("k", 3), Axis::Turns("n", 4)]),
+                ("wrong", vec![Axis::Turns("k", 3)]),
+            ],
+            scaled: Vec::new(),
+        };
+        let base: Vec<u8> = (0..24).collect();
+        for (k, n) in [(0, 0), (1, 0), (0, 3), (2, 1), (5, 6)] {
+            let mut into = [0; 24];
+            copy(&base, &mut into, 1, &runs(&symmetry, "w", &[("k", k), ("n", n)], 24));
+            for (at, value) in into.iter().enumerate() {
+                let (group, row, column) = (at / 12, at / 4 % 3, at % 4);
+                assert_eq!(usize::from(*value), group * 12 + (row + k) % 3 * 4 + (column + n) % 4);
+            }
+        }
+        for name in ["wrong", "unknown"] {
+            assert_eq!(runs(&symmetry, name, &[("k", 1)], 7), [Run { from: 0, to: 0, len: 7 }]);
+        }
+        assert_eq!(runs(&symmetry, "w", &[], 0), [Run { from: 0, to: 0, len: 0 }]);
+    }
+}
