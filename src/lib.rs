@@ -16,6 +16,7 @@
 //! | | [`error`] | an error for people: message, causes, hint, exit code |
 //! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
+//! | | [`machine`] | the machine and the time, and the figures that are kept of the machine |
 //! | 2 judgement | [`gate`] | from evidence to verdict: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
@@ -38,6 +39,7 @@
 //! | `target/kopt/candidates/` | `compare` | compiled kernels, by what they were compiled from |
 //! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare` | the base's files and the judge built from them; `judge.lock`: who uses them |
 //! | `target/kopt/evidence/<kernel>-<time>.json` | `compare` | what a verdict rests on |
+//! | `target/kopt/machine.json` | `doctor`, `compare` | ceilings and noise of this machine |
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
 
@@ -46,6 +48,7 @@ pub mod cli;
 pub mod context;
 pub mod error;
 pub mod gate;
+pub mod machine;
 pub mod manifest;
 pub mod ops;
 pub mod process;

@@ -6,6 +6,7 @@ mod bindings;
 mod check;
 mod compare;
 mod completions;
+mod doctor;
 mod list;
 mod new;
 mod quantity;
@@ -62,6 +63,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     New(new::Args),
+    Doctor(doctor::Args),
     List(list::Args),
     Check(check::Args),
     Bench(bench::Args),
@@ -76,6 +78,7 @@ impl Command {
     const fn name(&self) -> &'static str {
         match self {
             Self::New(_) => "new",
+            Self::Doctor(_) => "doctor",
             Self::List(_) => "list",
             Self::Check(_) => "check",
             Self::Bench(_) => "bench",
@@ -96,6 +99,7 @@ impl Command {
         let context = &Context::of_process()?;
         match self {
             Self::New(args) => args.run(context, shell),
+            Self::Doctor(args) => args.run(context, shell, manifest_path),
             Self::List(args) => args.run(context, shell, manifest_path),
             Self::Check(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
@@ -122,7 +126,7 @@ pub fn main() -> ExitCode {
 /// The command line with the exit codes in its help.
 fn command() -> clap::Command {
     let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
-    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n";
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n";
     Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
 }
 

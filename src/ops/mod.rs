@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bindings;
 pub mod check;
 pub mod compare;
+pub mod doctor;
 pub mod list;
 pub mod new;
 pub mod schema;

@@ -8,14 +8,15 @@ use kopt_schema::bout::{Arrangement, JudgeReply, JudgeRequest, LaunchRecord};
 use kopt_schema::evidence::{Evidence, Stage, StageKind};
 
 use super::judge::Judge;
-use super::{CANDIDATE, Event, Match, Progress, is_finite, machine, record, ruled};
+use super::{CANDIDATE, Event, Match, Progress, is_finite, record, ruled};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gate::{self, Next};
+use crate::machine;
 use crate::process::Interrupts;
 
 /// Who is told what happens.
-type Told<'a> = &'a mut dyn FnMut(Event<'_>) -> Result<()>;
+pub(super) type Told<'a> = &'a mut dyn FnMut(Event<'_>) -> Result<()>;
 
 impl Match<'_> {
     /// Holds the match before the judge `executable`, built from the base, and tells what happens as it happens.
@@ -37,13 +38,14 @@ impl Match<'_> {
         told(Event::Opening)?;
         let mut judge = Judge::start(context, interrupts, executable, &self.kernel.member.folder)?;
         if self.open(&mut judge, &mut evidence, told)? {
-            // Checking has its own time: a kernel with many trials is not to have fewer launches for it.
-            let checking = Instant::now();
+            // Ceilings and checking have their own time: a kernel with many trials is not to have fewer launches for it.
+            let spent = begun.elapsed();
+            self.know_ceilings(&mut judge, &mut evidence, told)?;
             if self.check(&mut judge, &mut evidence, told)? {
-                let spent = begun.elapsed().saturating_sub(checking.elapsed());
                 self.measure(&mut judge, &mut evidence, begun, spent, told)?;
             }
         }
+        self.doubt_ceilings(&mut judge, &mut evidence, told)?;
         drop(judge);
         evidence.seconds = begun.elapsed().as_secs_f64();
         evidence.machine.load_after = machine::load();
@@ -171,7 +173,7 @@ fn progress(evidence: &Evidence, begun: Instant) -> Option<Progress> {
 }
 
 /// A reply's kind, for errors: the whole of a record would fill the screen.
-const fn name_of(reply: &JudgeReply) -> &'static str {
+pub(super) const fn name_of(reply: &JudgeReply) -> &'static str {
     match reply {
         JudgeReply::Opened(_) => "opened",
         JudgeReply::Checked { .. } => "checked",

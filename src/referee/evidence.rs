@@ -9,9 +9,9 @@ use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 use serde_json::Value;
 
-use super::machine::Moment;
 use super::record;
 use crate::error::{Error, Result};
+use crate::machine::Moment;
 
 /// Writes `evidence` to `path`; its folder is made.
 ///

@@ -12,13 +12,13 @@
 //! | [`seeds`] | all seeds from one |
 //! | [`record`] | whether records make sense |
 //! | [`evidence`] | evidence as a file |
-//! | [`machine`] | the machine and the time |
+//! | [`ceilings`] | what the device can do at most, asked of the judge |
 
+pub mod ceilings;
 mod course;
 pub mod entrant;
 pub mod evidence;
 pub mod judge;
-pub mod machine;
 pub mod record;
 pub mod seeds;
 pub mod trusted;
@@ -33,9 +33,9 @@ use kopt_schema::bout::{self, Arrangement, BOUT_VERSION, Bout};
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Injection, LeftOut, Stage, StageKind, Terms, Verdict};
 
 use crate::gate;
+use crate::machine::{self, Moment};
 use crate::manifest::Kernel;
 use entrant::Entrant;
-use machine::Moment;
 use seeds::Master;
 
 /// Blocks of a launch and shape, and seconds that the calls of a batch fill. Launches are the independent evidence,
@@ -53,7 +53,7 @@ const CANDIDATE: usize = 1;
 /// How long the judge may take to answer. The judge itself ends contestants that hang.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// To lay out the memory and evaluate the reference.
+    /// To lay out the memory and evaluate the reference; to measure ceilings, as well.
     pub open: Duration,
     /// To check the candidate on every trial.
     pub check: Duration,
@@ -88,8 +88,9 @@ pub struct Match<'a> {
     pub check: bool,
     /// Slowdowns to inject, for self-tests. Those of the incumbent are injected into the control, its twin, as well.
     pub injected: Vec<Injection>,
-    /// What the device can do at most, where it is known.
-    pub ceilings: Option<Ceilings>,
+    /// What is known of what devices can do at most. Of a device that is missing here the judge measures it; none means
+    /// that nobody asks, and no time is held against physics.
+    pub ceilings: Option<Vec<Ceilings>>,
     /// Measure even where both versions are the same code: for tests of the referee itself.
     pub even_if_identical: bool,
     /// How long the judge may take to answer.
@@ -103,6 +104,10 @@ pub enum Event<'a> {
     Opening,
     /// It is ready.
     Opened(&'a Arrangement),
+    /// The judge measures what the device can do at most: it is not known, or a time would be impossible by what is.
+    MeasuringCeilings,
+    /// What it found.
+    Ceilings(&'a Ceilings),
     /// The candidate is checked on every trial.
     Checking,
     /// The candidate passed this many trials.
@@ -162,7 +167,7 @@ impl Match<'_> {
             arrangement: None,
             left_out: self.left_out.clone(),
             trials: 0,
-            ceilings: self.ceilings.clone(),
+            ceilings: None,
             stages: vec![Stage { kind: StageKind::Screen, launches: Vec::new() }],
             forfeit: None,
             verdict: gate::placeholder(),
@@ -170,7 +175,8 @@ impl Match<'_> {
     }
 
     /// What the judge is asked to open.
-    fn bout(&self) -> Bout {
+    #[must_use]
+    pub fn bout(&self) -> Bout {
         let entrant = |entrant: &Entrant, contestant: usize| bout::Entrant {
             candidate: entrant.file.to_string(),
             handicaps: self

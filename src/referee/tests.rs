@@ -149,6 +149,34 @@ fn a_faster_candidate_is_checked_screened_and_confirmed() {
 }
 
 #[test]
+fn ceilings_are_measured_where_they_are_not_known_and_again_before_anyone_is_accused() {
+    let rate = |device: &str, rate: f64| {
+        let text = format!(r#"{{"device":"{device}","measured":"","copy_bytes_per_s":{rate},"fma_flops_per_s":1e12}}"#);
+        serde_json::from_str::<Ceilings>(&text).unwrap()
+    };
+    let fast = HONEST.replace("*check*)", "*ceilings*) echo asked >> asked; cat ceilings >&3 ;;\n*check*)");
+    // A byte is read in 80 µs by the candidate and in 100 µs by the incumbent.
+    for (known, measured, asked, ruling) in [
+        (None, 1e6, 0, Ruling::Accepted),
+        (Some(vec![]), 1e6, 1, Ruling::Accepted),
+        (Some(vec![rate("cpu", 1e6), rate("another", 1.1e4)]), 1e6, 0, Ruling::Accepted),
+        (Some(vec![rate("another", 1e6)]), 1.1e4, 2, Ruling::IntegrityViolation),
+        (Some(vec![rate("cpu", 1.1e4)]), 1.3e4, 1, Ruling::Accepted),
+        (Some(vec![rate("cpu", 1.1e4)]), 0.5e4, 1, Ruling::IntegrityViolation),
+    ] {
+        let ring = Ring::new(&fast, 0.8);
+        let reply =
+            json!({ "reply": "ceilings", "device": "cpu", "copy_bytes_per_s": measured, "fma_flops_per_s": 1e12 });
+        ring.write("ceilings", &reply.to_string());
+        let evidence = ring.hold(&Match { ceilings: known.clone(), ..ring.bout() }).unwrap();
+        let heard = fs::read_to_string(ring.scratch.path().join("asked")).unwrap_or_default();
+        assert_eq!((heard.lines().count(), evidence.verdict.ruling), (asked, ruling), "{known:?}, {measured}");
+        assert_eq!(evidence.ceilings.is_some(), known.is_some());
+        assert!(evidence.ceilings.iter().all(|one| one.device == "cpu" && one.copy_bytes_per_s >= 1.1e4));
+    }
+}
+
+#[test]
 fn the_time_that_was_agreed_is_kept() {
     let slow = HONEST.replace("*) seed=", "*) sleep 0.4; seed=");
     let ring = Ring::new(&slow, 0.8);

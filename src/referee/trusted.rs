@@ -85,8 +85,11 @@ impl Trusted {
     }
 }
 
-/// Takes the lock, and says so when it has to wait.
-fn lock(shell: &mut Shell, folder: &Utf8Path) -> Result<File> {
+/// Takes the lock that keeps two matches apart, and says so when it has to wait.
+///
+/// # Errors
+/// When there can be none.
+pub fn lock(shell: &mut Shell, folder: &Utf8Path) -> Result<File> {
     let path = folder.join("judge.lock");
     let failed =
         |error: &dyn std::error::Error| Error::new(Exit::Output, format!("cannot lock `{path}`")).because(error);

@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod compare;
+mod doctor;
 mod examples;
 mod help;
 mod list;

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-fn validator(subject: &str) -> jsonschema::Validator {
+pub fn validator(subject: &str) -> jsonschema::Validator {
     let ran = Sandbox::empty().kopt(&["schema", subject]).exits(0);
     let schema: Value = serde_json::from_str(&ran.stdout).unwrap();
     jsonschema::validator_for(&schema).unwrap()

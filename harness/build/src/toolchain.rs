@@ -83,6 +83,17 @@ pub fn libclang() -> Result<Compiler, String> {
     Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path })
 }
 
+/// A program of `PATH`.
+///
+/// # Errors
+/// When it is not there, or does not run.
+pub fn program(name: &str) -> Result<Compiler, String> {
+    let path = environment::search_path().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let path = path.ok_or_else(|| format!("{name} was not found on PATH"))?;
+    let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
+    Ok(Compiler { path, version })
+}
+
 /// The triple compiled for: cargo's in a build script, this program's own outside.
 #[must_use]
 pub fn target_triple() -> String {

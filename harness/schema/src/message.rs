@@ -436,7 +436,7 @@ pub struct SelfTest {
 pub struct Diagnosis {
     /// Programs that kernels of the workspace need and that are missing.
     pub missing: Vec<String>,
-    /// The smallest gain that the longest comparison shows four times of five, where noise was measured.
+    /// The smallest gain that counts and that the longest comparison shows four times of five, where noise was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolves: Option<f64>,
     /// In words.

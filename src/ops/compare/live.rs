@@ -35,6 +35,16 @@ impl<'a> Live<'a> {
                 self.shell.status("Measuring", GOOD, &format!("{shapes} on {} ({pages})", arrangement.device));
                 Ok(())
             }
+            Event::MeasuringCeilings => {
+                self.shell.progress().start("ceilings", None);
+                self.shell.progress().at(0, "what the device can do at most");
+                Ok(())
+            }
+            Event::Ceilings(ceilings) => {
+                self.shell.progress().finish();
+                self.shell.status("Ceilings", GOOD, &report::ceilings(ceilings));
+                Ok(())
+            }
             Event::Checking => {
                 self.shell.progress().start("checking", None);
                 self.shell.progress().at(0, "every trial of the candidate");

@@ -5,9 +5,11 @@
 //! | `sides` | the two versions: found, exported, their manifests read |
 //! | `interface` | whether they can be called alike |
 //! | `shapes` | which shapes are compared |
+//! | `figures` | what is known of the machine, before and after |
 //! | `live` | what is told while it goes on |
 //! | `report` | what is told in the end; `verdict` tells the same |
 
+mod figures;
 mod interface;
 mod live;
 pub(super) mod report;
@@ -22,8 +24,9 @@ use kopt_schema::message::{Decision, Message};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::gate;
+use crate::machine::Moment;
+use crate::machine::figures::Store;
 use crate::process::Interrupts;
-use crate::referee::machine::Moment;
 use crate::referee::seeds::Master;
 use crate::referee::trusted::Trusted;
 use crate::referee::{Limits, Match, entrant, evidence};
@@ -87,6 +90,7 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
     let [incumbent, candidate] = entrants.as_slice() else {
         return Err(Error::new(Exit::Internal, "two versions did not compile to two candidates"));
     };
+    let mut store = Store::open(&own);
     let bout = Match {
         kernel: &sides.base.kernel,
         incumbent,
@@ -97,13 +101,18 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
         seed,
         check: true,
         injected: Vec::new(),
-        ceilings: None,
+        ceilings: Some(store.figures.ceilings.clone()),
         even_if_identical: false,
         limits: Limits::default(),
     };
     let found = match bout.at_once() {
         Some(found) => found,
-        None => hold(context, shell, &workspace, &sides, &own, &bout)?,
+        None => {
+            figures::warn(shell, &store, &bout);
+            let found = hold(context, shell, &workspace, &sides, &own, &bout)?;
+            figures::keep(shell, &mut store, &found);
+            found
+        }
     };
     evidence::write(&path, &found)?;
     tell(context, shell, &found, &path)

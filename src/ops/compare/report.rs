@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anstyle::Style;
-use kopt_schema::evidence::{Estimate, Evidence, Ruling, Stage, StageKind, Verdict};
+use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Ruling, Stage, StageKind, Verdict};
 
 use crate::shell::table::{Align, Table};
 use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, indented, units};
@@ -120,12 +120,24 @@ fn injected(evidence: &Evidence) -> String {
 }
 
 /// `9 launches and 6 to confirm`.
-fn launches(stages: &[Stage]) -> String {
+pub fn launches(stages: &[Stage]) -> String {
     let of = |kind| stages.iter().filter(|stage| stage.kind == kind).map(|stage| stage.launches.len()).sum::<usize>();
     match of(StageKind::Confirmation) {
         0 => count(of(StageKind::Screen), "launch").replace("launchs", "launches"),
         confirmed => format!("{} launches and {confirmed} to confirm", of(StageKind::Screen)),
     }
+}
+
+/// `Some CPU: copy 20.0 GB/s, read 11.0 GB/s, write 9.0 GB/s, FMA 98.7 GFLOP/s`.
+pub fn ceilings(ceilings: &Ceilings) -> String {
+    let moved = [
+        ("copy", Some(ceilings.copy_bytes_per_s)),
+        ("read", ceilings.read_bytes_per_s),
+        ("write", ceilings.write_bytes_per_s),
+    ];
+    let moved = moved.into_iter().filter_map(|(what, rate)| Some(format!("{what} {}", units::giga(rate?, "B"))));
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!("FMA {}", units::giga(rate, "FLOP")));
+    format!("{}: {}", ceilings.device, moved.chain(fma).collect::<Vec<_>>().join(", "))
 }
 
 /// `+3.12 % [+2.01, +4.25]`.

@@ -1,4 +1,7 @@
-//! The machine that a match was held on, and the time: read from the system, for the evidence.
+//! The machine and the time, read from the system; [`figures`] keeps what was measured of the machine.
+
+pub mod caches;
+pub mod figures;
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,0 +1,35 @@
+//! `cargo kopt doctor`
+
+use camino::Utf8PathBuf;
+use kopt_schema::exit::Exit;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::ops;
+use crate::shell::Shell;
+
+/// Look at this machine: compilers, devices, ceilings, noise, and a self-test
+///
+/// Says which compilers the kernels of the workspace need and how to get those that are missing, which devices there
+/// are, what they can do at most, how much equal code differs from itself, and what gain that lets a comparison show.
+/// Then known slowdowns of 1, 2 and 5 % are injected and real decisions made. What is measured is kept in
+/// target/kopt/machine.json for comparisons. Exit code 96 when a compiler that a kernel needs is missing, 104 when the
+/// 5 % were not found.
+///
+/// Example: cargo kopt doctor -p softmax-cpu --quick
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The kernel to measure with; the one it is started in, or the first on the processor, if left out
+    #[arg(short, long = "package", value_name = "NAME")]
+    package: Option<String>,
+    /// Six launches of each, and only the injection of 5 %
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Args {
+    pub fn run(self, context: &Context, shell: &mut Shell, manifest_path: Option<Utf8PathBuf>) -> Result<Exit> {
+        let request = ops::doctor::Request { manifest_path, package: self.package, quick: self.quick };
+        ops::doctor::doctor(context, shell, &request)
+    }
+}
