@@ -1,0 +1,310 @@
+//! A match between an honest softmax and a bad one, held by a referee in a process of its own, in folders of its own, so
+//! that it can be killed, and so that everything it leaves behind is found: what `bad_contestants` and `killed` share.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_kopt::build::{self, Role};
+use cargo_kopt::context::Context;
+use cargo_kopt::error::Result as KoptResult;
+use cargo_kopt::manifest::Kernel;
+use cargo_kopt::process::Interrupts;
+use cargo_kopt::referee::entrant::{self, Entrant, Version};
+use cargo_kopt::referee::seeds::Master;
+use cargo_kopt::referee::{Limits, Match, evidence};
+use cargo_kopt::shell::{Manner, Shell, Verbosity};
+use cargo_kopt::workspace::{Member, Workspace};
+use cargo_kopt::{gate, manifest};
+use kopt_schema::evidence::{Evidence, Side, Terms};
+use serde::{Deserialize, Serialize};
+
+pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const PACKAGE: &str = "softmax-cpu";
+
+/// A test executable that is started with this argument and a file is the referee of the match in the file.
+const REFEREE_ARGUMENT: &str = "--referee";
+
+/// Seconds without an answer after which a contestant hangs.
+pub const TIMEOUT_S: f64 = 2.0;
+
+/// A referee that takes longer than this hangs itself.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a referee is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task {
+    judge: Utf8PathBuf,
+    folder: Utf8PathBuf,
+    incumbent: (Utf8PathBuf, Side),
+    candidate: (Utf8PathBuf, Side),
+    shapes: Vec<String>,
+    looks: Vec<usize>,
+    evidence: Utf8PathBuf,
+}
+
+/// What all matches have in common; made once.
+pub struct Ground {
+    pub judge: Utf8PathBuf,
+    pub kernel: Kernel,
+}
+
+/// The correctness executable of the example, which serves as the judge, and its crate.
+pub static GROUND: LazyLock<Ground> = LazyLock::new(|| {
+    let context = Context::of_process().unwrap();
+    let root = Utf8Path::new(ROOT);
+    let workspace = Workspace::find(&context, Some(&root.join("Cargo.toml"))).unwrap();
+    let member = workspace.member(PACKAGE).unwrap();
+    let kernel = manifest::Found::read(&context, &workspace, &[member]).kernels.remove(0);
+    let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
+    let built = build::executables(&context, manner, &workspace, std::slice::from_ref(&kernel), Role::Correctness);
+    Ground { judge: built.unwrap().remove(0), kernel }
+});
+
+/// Compiles `bad-contestants/softmax.c` with a misdeed, in place of the example's own kernel.
+pub fn compile(misdeed: &str) -> Entrant {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(scratch.path()).unwrap();
+    fs::create_dir(folder.join("kernels")).unwrap();
+    let (root, example) = (Utf8Path::new(ROOT), &GROUND.kernel.member.folder);
+    let fixtures = root.join("tests/bad-contestants");
+    for (from, file) in [(&example.join("kernels"), "softmax.h"), (&fixtures, "softmax.c"), (&fixtures, "misdeeds.h")] {
+        fs::copy(from.join(file), folder.join("kernels").join(file)).unwrap();
+    }
+    let mut kernel = GROUND.kernel.clone();
+    folder.clone_into(&mut kernel.member.folder);
+    kernel.manifest.flags = vec![format!("-DMISDEED={misdeed}")];
+    let (revision, name, shown) = (misdeed.to_owned(), misdeed.to_owned(), misdeed.to_owned());
+    let cache = Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-contestants");
+    entrant::compile(&cache, &[Version { kernel: &kernel, revision, name, shown }]).unwrap().remove(0)
+}
+
+/// Folders of a match, all below one that nothing else has, and its executable under a name of its own.
+pub struct Ring {
+    scratch: tempfile::TempDir,
+}
+
+impl Ring {
+    pub fn new() -> Self {
+        // Beside the judge's executable, so that it can be linked to.
+        let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let ring = Self { scratch };
+        for folder in ["work", "temporary", "evidence"] {
+            fs::create_dir(ring.path(folder)).unwrap();
+        }
+        if fs::hard_link(&GROUND.judge, ring.judge()).is_err() {
+            fs::copy(&GROUND.judge, ring.judge()).unwrap();
+        }
+        ring
+    }
+
+    pub fn path(&self, inside: &str) -> Utf8PathBuf {
+        Utf8Path::from_path(self.scratch.path()).unwrap().join(inside)
+    }
+
+    pub fn judge(&self) -> Utf8PathBuf {
+        self.path("judge")
+    }
+
+    /// Starts a referee that holds the match.
+    pub fn start(&self, incumbent: &Entrant, candidate: &Entrant, shapes: &[&str], looks: &[usize]) -> Referee {
+        let side = |entrant: &Entrant| (entrant.file.clone(), entrant.side.clone());
+        let task = Task {
+            judge: self.judge(),
+            folder: self.path("work"),
+            incumbent: side(incumbent),
+            candidate: side(candidate),
+            shapes: shapes.iter().map(|shape| (*shape).to_owned()).collect(),
+            looks: looks.to_vec(),
+            evidence: self.path("evidence/evidence.json"),
+        };
+        let file = self.path("task.json");
+        fs::write(&file, serde_json::to_vec(&task).unwrap()).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(REFEREE_ARGUMENT).arg(file).env("TMPDIR", self.path("temporary"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Referee { child: command.spawn().unwrap(), evidence: task.evidence }
+    }
+
+    /// What is left of a match, in words: processes and files. Processes get a few seconds to end, and are ended then.
+    pub fn left_behind(&self) -> Vec<String> {
+        let mut left = survivors(&self.path(""), Duration::from_secs(5));
+        for folder in ["work", "temporary"] {
+            let files = fs::read_dir(self.path(folder)).unwrap().flatten();
+            left.extend(files.map(|file| format!("file {folder}/{}", file.file_name().display())));
+        }
+        left
+    }
+}
+
+/// Processes of a folder that are still there when the time is over; they are ended then.
+pub fn survivors(folder: &Utf8Path, time: Duration) -> Vec<String> {
+    let deadline = Instant::now() + time;
+    let mut running = Process::below(folder);
+    while !running.is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+        running = Process::below(folder);
+    }
+    running.iter().for_each(Process::kill);
+    running.iter().map(|process| format!("process {process:?}")).collect()
+}
+
+/// A process, as the system lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub id: i32,
+    pub parent: i32,
+    pub state: String,
+    /// Its first argument.
+    pub role: String,
+}
+
+impl Process {
+    /// Those whose executable or current folder is in a folder. What contestants fork has both.
+    pub fn below(folder: &Utf8Path) -> Vec<Self> {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_below = |id: &i32| {
+            let link = |name: &str| fs::read_link(format!("/proc/{id}/{name}")).unwrap_or_default();
+            link("exe").starts_with(folder) || link("cwd").starts_with(folder)
+        };
+        numbers.filter(is_below).filter_map(Self::read).collect()
+    }
+
+    fn read(id: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, parent) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
+        let arguments = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
+        let role = arguments.split('\0').nth(1).unwrap_or_default().to_owned();
+        Some(Self { id, parent, state, role })
+    }
+
+    /// Kills it, if it is still the process that was found: numbers are given away again.
+    pub fn kill(&self) {
+        use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        let Some(handle) = Pid::from_raw(self.id).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok()) else {
+            return;
+        };
+        if Self::read(self.id).is_some_and(|now| now.role == self.role) {
+            // One that has ended meanwhile is as good as killed.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+}
+
+/// A referee that was started.
+pub struct Referee {
+    child: Child,
+    evidence: Utf8PathBuf,
+}
+
+/// How a referee ended.
+pub struct Ended {
+    /// Its exit code; none if it was killed.
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// What it told people.
+    pub said: String,
+    /// What it found.
+    pub evidence: Option<Evidence>,
+}
+
+impl Referee {
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for the end; one that takes too long is killed.
+    pub fn wait(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                self.kill();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let evidence = fs::read(&self.evidence).ok().map(|text| evidence::read("evidence", &text).unwrap());
+        let _ = fs::remove_file(&self.evidence);
+        Ended { code: status.code(), signal: status.signal(), said, evidence }
+    }
+}
+
+/// If this process was started as a referee, holds the match and returns.
+pub fn serve_if_asked() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    arguments.next().filter(|argument| argument == REFEREE_ARGUMENT)?;
+    let task: Task = serde_json::from_slice(&fs::read(arguments.next()?).unwrap()).unwrap();
+    Some(match task.hold() {
+        Ok(evidence) => ExitCode::from(evidence.verdict.ruling.exit().code()),
+        Err(error) => {
+            // As the tool does.
+            Shell::of_process(Manner::default()).error(&error).unwrap();
+            ExitCode::from(error.exit().code())
+        }
+    })
+}
+
+impl Task {
+    fn hold(self) -> KoptResult<Evidence> {
+        let entrant = |(file, side): (Utf8PathBuf, Side)| Entrant { file, side };
+        let (incumbent, candidate) = (entrant(self.incumbent), entrant(self.candidate));
+        let terms = Terms { looks: self.looks, max_time_s: 60.0, ..terms() };
+        let kernel = kernel(&self.folder);
+        let bout = Match {
+            kernel: &kernel,
+            incumbent: &incumbent,
+            candidate: &candidate,
+            shapes: self.shapes,
+            left_out: Vec::new(),
+            terms,
+            seed: Master::secret()?,
+            check: false,
+            injected: Vec::new(),
+            ceilings: None,
+            even_if_identical: true,
+            limits: Limits::default(),
+        };
+        let found = bout.hold(&Context::of_process()?, &Interrupts::watch()?, &self.judge, &mut |_| Ok(()))?;
+        evidence::write(&self.evidence, &found)?;
+        Ok(found)
+    }
+}
+
+/// One whose rows are a power of two, and one whose are not.
+pub const SHAPES: [&str; 2] = ["64x1024", "100x1000"];
+
+/// Terms of the shortest comparison: each look at the level that it has in the longest.
+fn terms() -> Terms {
+    let terms = gate::terms("default", None, false).unwrap();
+    Terms { screen_alpha: terms.screen_alpha / terms.looks.len() as f64, ..terms }
+}
+
+/// The example crate as a match needs it, in another folder and with a shorter time limit.
+fn kernel(folder: &Utf8Path) -> Kernel {
+    let root = Utf8Path::new(ROOT);
+    let crate_folder = root.join("example-kernels").join(PACKAGE);
+    let mut manifest = kopt_build::manifest::load(&crate_folder, Some(root), root).unwrap().unwrap();
+    manifest.check.timeout_s = TIMEOUT_S;
+    let member = Member {
+        name: PACKAGE.to_owned(),
+        version: String::new(),
+        id: String::new(),
+        folder: folder.to_owned(),
+        is_kernel: true,
+        tests: Vec::new(),
+        benches: Vec::new(),
+    };
+    Kernel { member, manifest, path: Utf8PathBuf::new() }
+}
