@@ -3,11 +3,13 @@
 //!
 //! - **Two clocks.** Time that a candidate saves by its own clock must be saved on the judge's clock too, and on the
 //!   system's books of its processor time. What was only moved out of the timed region was not saved.
+//! - **Rest.** A contestant that waits for its turn does not run.
 //! - **Linearity.** Eight calls take eight times as long as one, for the candidate as for the incumbent.
 //! - **Physics.** No call is faster than the device's measured ceilings allow.
 
 use kopt_schema::bout::{BlockRecord, CaseRecord};
 use kopt_schema::evidence::{Ceilings, Evidence, Stage, StageKind};
+use kopt_schema::manifest::Backend;
 use kopt_schema::message::Cost;
 use kopt_stats::Effect;
 
@@ -25,6 +27,13 @@ const LEAST_SAVING: f64 = 0.02;
 /// At least this part of what is saved must be seen by the other clock.
 const SEEN: f64 = 0.5;
 
+/// A candidate may claim this share of the incumbent's time beyond what the system's books of its processor time show.
+/// Both count the same thread, so that they differ by noise alone.
+const UNBOOKED: f64 = 0.005;
+
+/// Seconds a launch that a candidate may run while it is to wait, beyond what the incumbent does.
+const IDLE_S: f64 = 0.001;
+
 /// A single call may take this much longer than one of many, beyond what the incumbent's does.
 const NONLINEAR: f64 = 1.25;
 
@@ -36,17 +45,23 @@ pub fn violations(evidence: &Evidence) -> Vec<String> {
     let mut found = Vec::new();
     for name in names(evidence) {
         let cases: Vec<&CaseRecord> = records(evidence).filter(|case| case.case == name).collect();
-        for (clock, what) in
-            [(wall as Clock, "the judge's clock"), (processor, "the system's count of its processor time")]
-        {
-            if let Some((claimed, seen)) = unseen(&cases, clock) {
-                found.push(format!(
-                    "{name}: it claims to save {:.1} % of the time, but {what} saw {:.1} %: work was moved out of what is timed",
-                    100.0 * claimed,
-                    100.0 * seen
-                ));
-            }
+        let by_wall = unseen(&cases, wall).map(|found| (found, "the judge's clock"));
+        // A process that waits for a GPU uses the processor as it likes.
+        let booked = (evidence.backend == Backend::Cpu).then(|| unseen(&cases, processor).or_else(|| unbooked(&cases)));
+        let by_books = booked.flatten().map(|found| (found, "the system's count of its processor time"));
+        for ((claimed, seen), what) in [by_wall, by_books].into_iter().flatten() {
+            found.push(format!(
+                "{name}: it claims to save {:.1} % of the time, but {what} saw {:.1} %: work was moved out of what is timed",
+                100.0 * claimed,
+                100.0 * seen
+            ));
         }
+    }
+    if let Some(seconds) = idle(evidence) {
+        found.push(format!(
+            "it runs for {:.1} ms a launch while it is to wait, beyond what the incumbent does: work was done ahead",
+            1e3 * seconds
+        ));
     }
     if let Some(factor) = nonlinear(evidence) {
         found.push(format!(
@@ -103,6 +118,26 @@ fn unseen(cases: &[&CaseRecord], clock: Clock) -> Option<(f64, f64)> {
     }
     let short = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
     (short.upper(ALPHA) < 0.0).then_some((claimed, short.mean + SEEN * claimed))
+}
+
+/// A saving that the books do not show, however small: what is claimed, and what was seen.
+fn unbooked(cases: &[&CaseRecord]) -> Option<(f64, f64)> {
+    let pairs: Option<Vec<(f64, f64)>> =
+        cases.iter().map(|case| Some((saving(case, device)?, saving(case, processor)?))).collect();
+    let pairs = pairs.filter(|pairs| pairs.len() >= LEAST_LAUNCHES)?;
+    let mean = |one: fn(&(f64, f64)) -> f64| pairs.iter().map(one).sum::<f64>() / pairs.len() as f64;
+    let excess = Effect::of(&pairs.iter().map(|(claimed, seen)| claimed - seen).collect::<Vec<_>>());
+    (excess.lower(ALPHA) > UNBOOKED).then(|| (mean(|pair| pair.0), mean(|pair| pair.1)))
+}
+
+/// Seconds a launch that the candidate runs while it is to wait, beyond the incumbent, if that is beyond doubt.
+fn idle(evidence: &Evidence) -> Option<f64> {
+    let launches = evidence.stages.iter().flat_map(|stage| stage.launches.iter());
+    let beyond = |idle: &Vec<f64>| Some(idle.get(CANDIDATE)? - idle.get(INCUMBENT)?);
+    let excesses: Vec<f64> = launches.filter_map(|launch| beyond(&launch.idle_s)).collect();
+    let effect = Effect::of(&excesses);
+    let sure = evidence.backend == Backend::Cpu && excesses.len() >= LEAST_LAUNCHES && effect.lower(ALPHA) > IDLE_S;
+    sure.then_some(effect.mean)
 }
 
 /// How much longer a single call takes than one of many, beyond the incumbent's, if that is beyond doubt.

@@ -188,6 +188,27 @@ fn time_that_only_its_own_clock_saves_is_a_violation() {
 }
 
 #[test]
+fn a_clock_that_runs_slow_by_a_little_is_a_violation() {
+    let shaded = Times { cpu: [MS + 100_000; 3], ..Times::honest([MS, MS * 985 / 1000, MS]) };
+    let evidence = play(empty(), shaded, shaded);
+    assert_eq!(evidence.verdict.ruling, Ruling::IntegrityViolation, "{:?}", evidence.verdict.reasons);
+}
+
+#[test]
+fn work_while_others_run_is_a_violation() {
+    let times = Times::honest([MS, MS * 9 / 10, MS]);
+    let mut evidence = play(empty(), times, times);
+    for (number, launch) in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches).enumerate() {
+        launch.idle_s = vec![0.002, 0.010 + 0.001 * (number % 3) as f64, 0.002];
+    }
+    assert_eq!(verdict(&evidence).ruling, Ruling::IntegrityViolation);
+    for launch in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches) {
+        launch.idle_s = vec![0.010, 0.010, 0.010];
+    }
+    assert_eq!(verdict(&evidence).ruling, Ruling::Accepted);
+}
+
+#[test]
 fn a_call_that_is_fast_only_in_company_is_a_violation() {
     let mut evidence = play(empty(), Times::honest([MS, MS / 2, MS]), Times::honest([MS, MS / 2, MS]));
     let rung = |calls: u64, candidate: u64| Rung { calls, device_ns: vec![calls * MS, candidate, calls * MS] };
