@@ -246,6 +246,23 @@ impl Contestant {
         bytes("RssAnon:") + bytes("RssShmem:").saturating_sub(self.given)
     }
 
+    /// Stops it, and whatever it started in its group, until it is let go: who waits for a turn does not run.
+    pub(crate) fn halt(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn let_go(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            // Fails only when nobody is left in it, which the next request finds out.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -295,9 +312,7 @@ impl Contestant {
 impl Drop for Contestant {
     fn drop(&mut self) {
         // The whole group: a kernel may have forked.
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
+        self.signal(rustix::process::Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -100,7 +100,16 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<Vec<Runn
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
     });
     ready?;
+    if halts(judge) {
+        runners.iter().for_each(|(_, runner)| runner.contestant.halt());
+    }
     Ok(runners.into_iter().map(|(_, runner)| runner).collect())
+}
+
+/// Whether contestants are stopped while they wait: then no thread, no timer and no child of theirs works ahead or
+/// late. Not on a GPU, whose driver must go on.
+fn halts(judge: &Judge) -> bool {
+    judge.manifest.backend == Backend::Cpu
 }
 
 /// Loads a contestant's candidate and maps the memory of every shape.
@@ -199,11 +208,18 @@ impl Launch<'_> {
         let request =
             Request::Time { arena: case, entries, windows, cold: true, calls, fresh: true, processor: true, handicap };
         let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
+        let halted = halts(self.judge);
         let runner = &mut self.runners[contestant];
         let asked = runner.watch.asked();
         let begun = Instant::now();
+        if halted {
+            runner.contestant.let_go();
+        }
         let timed = runner.contestant.time(&request, limit);
         let wall_s = begun.elapsed().as_secs_f64();
+        if halted {
+            runner.contestant.halt();
+        }
         let cpu_s = runner.watch.answered(asked);
         let device_s = timed.map_err(|loss| {
             let loss = self.judge.decks[case].explained(loss, &self.runners[contestant].contestant, case);
