@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cargo_kopt::context::Context;
+use cargo_kopt::gate;
 use cargo_kopt::process::Interrupts;
 use cargo_kopt::referee;
 use cargo_kopt::referee::judge::Judge;
@@ -88,10 +89,7 @@ const MISDEEDS: &[Misdeed] = &[
     misdeed("exits-while-loading", "EXITS_LOADING", Loses(&[Exited], &["exited with code 0 instead of answering"])),
     misdeed("crashes", "CRASHES", Loses(&[Crashed], &["died of SIGSEGV at address 0x0"])),
     misdeed("aborts", "ABORTS", Loses(&[Crashed], &["died of SIGABRT"])),
-    Misdeed {
-        gap: Some("called the harness's fault"),
-        ..misdeed("returns-an-error", "RETURNS_AN_ERROR", Loses(&[ReturnedError], &["returned 7"]))
-    },
+    misdeed("returns-an-error", "RETURNS_AN_ERROR", Loses(&[ReturnedError], &["returned 7"])),
     // What it leaves running.
     misdeed("forks", "FORKS", Loses(&[Stray], &["it started 1 process"])),
     misdeed("leaves-a-daemon", "DAEMON", Loses(&[Stray], &["it left a process behind"])),
@@ -195,7 +193,18 @@ fn judge(misdeed: &Misdeed) -> Result<(), String> {
     } else {
         // One that loses by what it does needs no other shape to do it.
         let shapes = if matches!(misdeed.found, Loses(..) | Spoils(_) | NoVerdict(_)) { &SHAPES[..1] } else { &SHAPES };
-        let ended = ring.start(&incumbent, &candidate, shapes, misdeed.looks).wait();
+        let hold = || ring.start(&incumbent, &candidate, shapes, misdeed.looks).wait();
+        let undecided = |ended: &Ended| {
+            let ruling = ended.evidence.as_ref().map(|evidence| evidence.verdict.ruling);
+            matches!(ruling, Some(Ruling::Contaminated | Ruling::RolledBackNoise))
+        };
+        let mut ended = hold();
+        // Matches side by side may disturb each other. A gain that is there is found in one of three.
+        for _ in 0..2 {
+            if matches!(misdeed.found, Faster) && undecided(&ended) {
+                ended = hold();
+            }
+        }
         as_expected(&ended, &misdeed.found).map_err(|wrong| format!("{wrong}\n{}", told(&ended)))
     };
     let left = ring.left_behind();
@@ -214,7 +223,7 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     let evidence = ended.evidence.as_ref().ok_or("no evidence")?;
     let ruling = evidence.verdict.ruling;
     ensure(ended.code == Some(i32::from(ruling.exit().code())), "the exit code is not the ruling's")?;
-    ensure(referee::ruled(evidence) == evidence.verdict, "the verdict does not follow from the evidence")?;
+    ensure(gate::verdict(evidence) == evidence.verdict, "the verdict does not follow from the evidence")?;
     let reason = evidence.verdict.reasons.first().ok_or("no reason")?;
     match (found, &evidence.forfeit) {
         (Faster, None) => ensure(ruling == Ruling::Accepted, "a true gain is not accepted"),

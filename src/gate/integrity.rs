@@ -1,5 +1,7 @@
 //! What an honest contestant's records cannot look like. Each test compares the candidate with the incumbent in the same
-//! launches, so that what the machine does to both cancels, and asks for certainty at one in a thousand.
+//! launches, so that what the machine does to both cancels, and asks for certainty at one in a thousand: nobody is accused
+//! by chance. For an accept it is the other way round, and doubt counts against the candidate: [`unproven`] asks that the
+//! gain is also shown by a clock that the candidate cannot reach.
 //!
 //! - **Two clocks.** Time that a candidate saves by its own clock must be saved on the judge's clock too, and on the
 //!   system's books of its processor time. What was only moved out of the timed region was not saved.
@@ -7,7 +9,7 @@
 //! - **Linearity.** Eight calls take eight times as long as one, for the candidate as for the incumbent.
 //! - **Physics.** No call is faster than the device's measured ceilings allow.
 
-use kopt_schema::bout::{BlockRecord, CaseRecord};
+use kopt_schema::bout::{BlockRecord, CaseRecord, LaunchRecord};
 use kopt_schema::evidence::{Ceilings, Evidence, Stage, StageKind};
 use kopt_schema::manifest::Backend;
 use kopt_schema::message::Cost;
@@ -30,6 +32,9 @@ const SEEN: f64 = 0.5;
 /// A candidate may claim this share of the incumbent's time beyond what the system's books of its processor time show.
 /// Both count the same thread, so that they differ by noise alone.
 const UNBOOKED: f64 = 0.005;
+
+/// At which a gain must be shown on the system's books.
+const BOOKED_ALPHA: f64 = 0.02;
 
 /// Seconds a launch that a candidate may run while it is to wait, beyond what the incumbent does.
 const IDLE_S: f64 = 0.001;
@@ -128,6 +133,27 @@ fn unbooked(cases: &[&CaseRecord]) -> Option<(f64, f64)> {
     let mean = |one: fn(&(f64, f64)) -> f64| pairs.iter().map(one).sum::<f64>() / pairs.len() as f64;
     let excess = Effect::of(&pairs.iter().map(|(claimed, seen)| claimed - seen).collect::<Vec<_>>());
     (excess.lower(ALPHA) > UNBOOKED).then(|| (mean(|pair| pair.0), mean(|pair| pair.1)))
+}
+
+/// A gain of which less than half is certain by the system's books of processor time: what is claimed, and what was seen.
+/// Whoever shades its own clock by less than what can be called a violation gains nothing by it.
+pub fn unproven(evidence: &Evidence) -> Option<(f64, f64)> {
+    // A process that waits for a GPU uses the processor as it likes.
+    if evidence.backend != Backend::Cpu {
+        return None;
+    }
+    let launches = evidence.stages.iter().flat_map(|stage| stage.launches.iter());
+    let mean = |launch: &LaunchRecord, clock: Clock| {
+        let savings: Option<Vec<f64>> = launch.cases.iter().map(|case| saving(case, clock)).collect();
+        savings.filter(|savings| !savings.is_empty()).map(|savings| savings.iter().sum::<f64>() / savings.len() as f64)
+    };
+    let pairs: Vec<(f64, f64)> =
+        launches.filter_map(|launch| Some((mean(launch, device)?, mean(launch, processor)?))).collect();
+    let booked = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
+    // Also where the books could not be read: what nobody saw is not shown.
+    let shown = booked.lower(BOOKED_ALPHA) > 0.0;
+    let claimed = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
+    (!shown).then_some((claimed, booked.mean + SEEN * claimed))
 }
 
 /// Seconds a launch that the candidate runs while it is to wait, beyond the incumbent, if that is beyond doubt.

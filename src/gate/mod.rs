@@ -139,13 +139,15 @@ pub fn verdict(evidence: &Evidence) -> Verdict {
     if ruling == Ruling::RolledBackNoise {
         reasons.push(words::detectable(&aggregate, alpha, POWER));
     }
+    let control = control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0));
+    // An interval of a single launch has no end, and JSON no infinity: such estimates say nothing and are left out.
     Verdict {
         ruling,
         direction,
         reasons,
-        aggregate: Some(estimate(&aggregate, alpha)),
-        shapes: shapes.collect(),
-        control: control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0)),
+        aggregate: Some(estimate(&aggregate, alpha)).filter(is_finite),
+        shapes: shapes.filter(|shape| is_finite(&shape.estimate)).collect(),
+        control: control.filter(is_finite),
         detectable: Some(gain_of_log(aggregate.detectable(alpha, POWER))).filter(|gain| gain.is_finite()),
         launches: evidence.stages.iter().map(|stage| stage.launches.len()).sum(),
         false_accept: kopt_stats::false_accept_bound(
@@ -173,11 +175,11 @@ pub fn placeholder() -> Verdict {
 
 /// The aggregate of the stage under way, for a progress line.
 #[must_use]
-pub fn so_far(evidence: &Evidence) -> Option<(Estimate, Option<Estimate>)> {
+pub fn so_far(evidence: &Evidence) -> Option<(Option<Estimate>, Option<Estimate>)> {
     let stage = evidence.stages.last().filter(|stage| stage.launches.len() > 1)?;
     let aggregate = Effect::of(&Series::of(evidence, stage, INCUMBENT, CANDIDATE).aggregate());
     let control = control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0));
-    Some((estimate(&aggregate, alpha_of(evidence, stage)), control))
+    Some((Some(estimate(&aggregate, alpha_of(evidence, stage))).filter(is_finite), control.filter(is_finite)))
 }
 
 fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
@@ -208,6 +210,9 @@ fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
         (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),
         (Standing::Undecided, _) => (Ruling::RolledBackNoise, vec![words::undecided(screen.launches.len())]),
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
+            if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| rule(&evidence.terms).require_gain) {
+                return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
+            }
             let ruling = if slower.is_empty() { Ruling::Accepted } else { Ruling::AcceptedTradeOff };
             (ruling, vec![words::accepted(&slower.iter().map(names).collect::<Vec<_>>())])
         }
@@ -262,6 +267,11 @@ fn estimate(effect: &Effect, alpha: f64) -> Estimate {
         launch_sigma: effect.deviation,
         launches: effect.launches,
     }
+}
+
+fn is_finite(estimate: &Estimate) -> bool {
+    let numbers = [estimate.gain, estimate.low, estimate.high, estimate.confidence, estimate.launch_sigma];
+    numbers.iter().all(|number| number.is_finite())
 }
 
 fn named(direction: kopt_stats::Direction) -> Direction {

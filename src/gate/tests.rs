@@ -195,6 +195,24 @@ fn a_clock_that_runs_slow_by_a_little_is_a_violation() {
 }
 
 #[test]
+fn a_gain_that_the_books_leave_in_doubt_is_not_accepted() {
+    let times = Times::honest([MS, MS * 98 / 100, MS]);
+    let mut evidence = play(empty(), times, times);
+    assert_eq!(evidence.verdict.ruling, Ruling::Accepted);
+    let launches = evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches);
+    for (number, launch) in launches.enumerate() {
+        // On average nothing was saved, and the books are too noisy to prove that.
+        let booked = if number % 2 == 0 { MS * 103 / 100 } else { MS * 97 / 100 };
+        for block in launch.cases.iter_mut().flat_map(|case| &mut case.blocks) {
+            block.cpu_ns = vec![[MS; 2], [booked; 2], [MS; 2]];
+        }
+    }
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.ruling, Ruling::RolledBackNoise, "{:?}", verdict.reasons);
+    assert!(verdict.reasons[0].contains("count of its processor time"), "{:?}", verdict.reasons);
+}
+
+#[test]
 fn work_while_others_run_is_a_violation() {
     let times = Times::honest([MS, MS * 9 / 10, MS]);
     let mut evidence = play(empty(), times, times);

@@ -51,6 +51,14 @@ pub fn not_confirmed() -> String {
     "the screen showed a gain, and fresh processes with new seeds did not confirm it".to_owned()
 }
 
+pub fn unproven(claimed: f64, booked: f64) -> String {
+    format!(
+        "its own clock shows {:.1} % of the time saved, the system's count of its processor time {:.1} %: not enough to be sure of half of it",
+        100.0 * claimed,
+        100.0 * booked
+    )
+}
+
 pub fn accepted(slower: &[String]) -> String {
     if slower.is_empty() {
         "the gain was shown, and confirmed by fresh processes with new seeds".to_owned()

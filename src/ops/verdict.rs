@@ -11,7 +11,8 @@ use kopt_schema::message::Message;
 use super::compare::{decision, report};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::referee::{self, evidence, record};
+use crate::gate;
+use crate::referee::{evidence, record};
 use crate::shell::{BAD, GOOD, Shell, indented};
 
 /// Numbers may differ by this share of themselves: decimal digits and back, and another machine's logarithm.
@@ -24,7 +25,7 @@ const ROUNDING: f64 = 1e-9;
 pub fn verdict(context: &Context, shell: &mut Shell, file: &Utf8Path) -> Result<Exit> {
     let shown = if file == "-" { "standard input".to_owned() } else { format!("`{file}`") };
     let found = evidence::read(&shown, &bytes(context, file, &shown)?)?;
-    let computed = referee::ruled(&found);
+    let computed = gate::verdict(&found);
     let mut differences = differences(&found, &computed);
     differences.extend(record::contradictions(&found));
     shell.status("Judging", GOOD, &heading(&found));

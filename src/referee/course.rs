@@ -8,7 +8,7 @@ use kopt_schema::bout::{Arrangement, JudgeReply, JudgeRequest, LaunchRecord};
 use kopt_schema::evidence::{Evidence, Stage, StageKind};
 
 use super::judge::Judge;
-use super::{CANDIDATE, Event, Match, Progress, is_finite, record, ruled};
+use super::{CANDIDATE, Event, Match, Progress, record};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gate::{self, Next};
@@ -49,7 +49,7 @@ impl Match<'_> {
         drop(judge);
         evidence.seconds = begun.elapsed().as_secs_f64();
         evidence.machine.load_after = machine::load();
-        evidence.verdict = ruled(&evidence);
+        evidence.verdict = gate::verdict(&evidence);
         Ok(evidence)
     }
 
@@ -166,8 +166,8 @@ fn progress(evidence: &Evidence, begun: Instant) -> Option<Progress> {
         launches,
         looked: looks.contains(&launches),
         next_look: looks.iter().copied().find(|look| *look > launches),
-        aggregate: so_far.map(|(aggregate, _)| aggregate).filter(is_finite),
-        control: so_far.and_then(|(_, control)| control).filter(is_finite),
+        aggregate: so_far.and_then(|(aggregate, _)| aggregate),
+        control: so_far.and_then(|(_, control)| control),
         seconds: begun.elapsed().as_secs_f64(),
     })
 }

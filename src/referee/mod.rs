@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::bout::{self, Arrangement, BOUT_VERSION, Bout};
-use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Injection, LeftOut, Stage, StageKind, Terms, Verdict};
+use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Injection, LeftOut, Stage, StageKind, Terms};
 
 use crate::gate;
 use crate::machine::{self, Moment};
@@ -141,7 +141,7 @@ impl Match<'_> {
     pub fn at_once(&self) -> Option<Evidence> {
         let mut evidence = Some(self.blank()).filter(|evidence| evidence.identical)?;
         evidence.stages.clear();
-        evidence.verdict = ruled(&evidence);
+        evidence.verdict = gate::verdict(&evidence);
         Some(evidence)
     }
 
@@ -197,22 +197,4 @@ impl Match<'_> {
             memory: MEMORY,
         }
     }
-}
-
-/// The verdict on evidence: that of `gate`, as JSON can hold it. An interval of a single launch has no end, and JSON no
-/// infinity: such estimates say nothing and are left out.
-#[must_use]
-pub fn ruled(evidence: &Evidence) -> Verdict {
-    let mut verdict = gate::verdict(evidence);
-    verdict.aggregate = verdict.aggregate.filter(is_finite);
-    verdict.control = verdict.control.filter(is_finite);
-    verdict.detectable = verdict.detectable.filter(|gain| gain.is_finite());
-    verdict.shapes.retain(|shape| is_finite(&shape.estimate));
-    verdict
-}
-
-fn is_finite(estimate: &Estimate) -> bool {
-    [estimate.gain, estimate.low, estimate.high, estimate.confidence, estimate.launch_sigma]
-        .iter()
-        .all(|n| n.is_finite())
 }

@@ -190,7 +190,7 @@ fn the_time_that_was_agreed_is_kept() {
     assert_eq!(evidence.verdict.ruling, Ruling::RolledBackNoise);
     // One launch has no interval: whatever was written can be read again.
     let text = serde_json::to_vec(&evidence).unwrap();
-    assert_eq!(evidence::read("it", &text).unwrap().verdict, ruled(&evidence));
+    assert_eq!(evidence::read("it", &text).unwrap().verdict, gate::verdict(&evidence));
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub enum Blame {
     NoDevice,
     /// The kernel: it faulted on the device.
     Kernel,
+    /// The kernel: an entry returned an error.
+    Returned,
     /// The kernel: it changed an input.
     InputModified,
 }

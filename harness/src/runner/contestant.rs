@@ -174,6 +174,7 @@ impl Contestant {
                 let kind = match blame {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
                     Blame::Kernel => FailureKind::Crashed,
+                    Blame::Returned => FailureKind::ReturnedError,
                     Blame::InputModified => FailureKind::InputModified,
                 };
                 Err(Loss { no_device: blame == Blame::NoDevice, ..Loss::new(kind, message) })

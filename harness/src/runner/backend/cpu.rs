@@ -99,7 +99,9 @@ impl Backend for Cpu {
             for entry in timing.entries {
                 let prepared = &arena.calls[*entry];
                 // SAFETY: as in `call`.
-                status |= unsafe { (prepared.function)(prepared.args[window].as_ptr().cast()) };
+                let returned = unsafe { (prepared.function)(prepared.args[window].as_ptr().cast()) };
+                // The last that is not 0: a bitwise or would name a number that no entry returned.
+                status = if returned == 0 { status } else { returned };
             }
         };
         let mut seconds = 0.0;
@@ -122,7 +124,7 @@ impl Backend for Cpu {
             let calls = clock.now() - start;
             seconds = (calls + self.slowdown.after(clock, calls, timing.handicap)).as_secs_f64();
         }
-        if status == 0 { Ok(seconds) } else { Err(BackendError::Failed(format!("an entry returned {status}"))) }
+        if status == 0 { Ok(seconds) } else { Err(BackendError::Returned(status)) }
     }
 
     fn ceilings(&mut self) -> Result<Ceilings, BackendError> {

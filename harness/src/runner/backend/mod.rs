@@ -19,6 +19,9 @@ pub(crate) enum BackendError {
     /// The kernel faulted on the device.
     #[error("{0}")]
     Fault(String),
+    /// An entry returned this instead of 0.
+    #[error("the entry returned {0}, not 0")]
+    Returned(i32),
     /// The kernel changed an input.
     #[error("{0}")]
     InputModified(String),
@@ -32,6 +35,7 @@ impl BackendError {
         match self {
             Self::NoDevice(_) => Blame::NoDevice,
             Self::Fault(_) => Blame::Kernel,
+            Self::Returned(_) => Blame::Returned,
             Self::InputModified(_) => Blame::InputModified,
             Self::Failed(_) => Blame::Setup,
         }
