@@ -9,6 +9,7 @@
 //! | [`knobs`] | chosen knob values, `#define`s of `kernels/<op>_knobs.h` |
 //! | [`operator`] | names and parameters of the standard operators (their mathematics is in `kopt-harness`) |
 //! | [`queue`] | headers of patch files and `truth.toml` |
+//! | [`campaign`] | a campaign: target, events, proposals |
 //! | [`candidate`] | what a kernel compiles to: object, digest, plan, knobs |
 //! | [`message`] | JSON lines on stdout and in the file named by `KOPT_OUT` |
 //! | [`wire`] | requests and replies between judge and worker |
@@ -21,6 +22,7 @@
 //! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
 
 pub mod bout;
+pub mod campaign;
 pub mod candidate;
 pub mod diagnostic;
 pub mod dtype;
