@@ -86,6 +86,32 @@ pub fn arguments() -> Vec<OsString> {
     own_arguments(std::env::args_os())
 }
 
+/// Names of the variables that start with one of `prefixes`: what is to be kept from a child process.
+#[must_use]
+pub fn variables(prefixes: &[&str]) -> Vec<OsString> {
+    let is_meant =
+        |name: &OsString| name.to_str().is_some_and(|name| prefixes.iter().any(|start| name.starts_with(start)));
+    std::env::vars_os().map(|(name, _)| name).filter(is_meant).collect()
+}
+
+/// The program that `name` means: a path, seen from where the tool was started, or a file in a folder of `PATH`.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+pub fn program(context: &Context, name: &str) -> Option<Utf8PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let can_run = |path: &Utf8PathBuf| {
+        path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(context.absolute(Utf8Path::new(name))).filter(can_run);
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok())
+        .map(|folder| context.absolute(&folder).join(name))
+        .find(can_run)
+}
+
 fn own_arguments(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     all.next();
     let mut arguments: Vec<OsString> = all.collect();

@@ -18,14 +18,18 @@
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
 //! | | [`machine`] | the machine and the time, and the figures that are kept of the machine |
 //! | 2 judgement | [`gate`] | from evidence to verdict: pure functions |
+//! | | [`ledger`] | from a campaign's events to its state, and the rules that say what comes next: pure functions |
+//! | | [`records`] | every text that a round or a campaign leaves behind: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
 //! | | [`revision`] | versions of the workspace, as git has them |
 //! | | [`referee`] | two versions compared: judge, seeds, clock; evidence comes of it |
+//! | | [`lineage`] | a campaign in git: worktree, branch, candidates, commits, evidence |
+//! | | [`proposer`] | who proposes changes: a queue of patches, an agent's command |
+//! | | [`experience`] | what this repository has learned, and what the catalogue knows |
+//! | 4 engine | [`campaign`] | the loop: define, prepare, read, baseline, rounds, report |
 //! | 5 use cases | [`ops`] | one file per command's work |
 //! | 6 edges | [`cli`] | one file per command: arguments, help text, one call into `ops` |
-//!
-//! Layer 4 (engine) is kept for campaigns.
 //!
 //! # Files it writes
 //!
@@ -39,19 +43,30 @@
 //! | `target/kopt/candidates/` | `compare` | compiled kernels, by what they were compiled from |
 //! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare` | the base's files and the judge built from them; `judge.lock`: who uses them |
 //! | `target/kopt/evidence/<kernel>-<time>.json` | `compare` | what a verdict rests on |
+//! | `.kopt/` | `optimize` and its kin | ignores itself for git |
+//! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report: keep it, or fetch `refs/kopt/<name>/evidence` |
+//! | `.kopt/worktrees/<name>/` | the same | the campaign's worktree; gone when it is over |
+//! | `.kopt/experience/` | the same | tips of this repository |
+//! | `target/kopt/campaigns/<name>/` | the same | the judge, and the folder that versions are compiled in |
 //! | `target/kopt/machine.json` | `doctor`, `compare` | ceilings and noise of this machine |
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
 
 pub mod build;
+pub mod campaign;
 pub mod cli;
 pub mod context;
 pub mod error;
+pub mod experience;
 pub mod gate;
+pub mod ledger;
+pub mod lineage;
 pub mod machine;
 pub mod manifest;
 pub mod ops;
 pub mod process;
+pub mod proposer;
+pub mod records;
 pub mod referee;
 pub mod revision;
 pub mod runner;

@@ -2,11 +2,11 @@
 
 mod validation;
 
+pub use kopt_schema::campaign::{Bucket, Category};
 use kopt_schema::diagnostic::{Diagnostic, dotted, path_at};
 use kopt_schema::expression::{Expression, Scope};
 use kopt_schema::manifest::{Backend, Language};
 use kopt_schema::nearest;
-pub use kopt_schema::campaign::{Bucket, Category};
 use serde::Deserialize;
 
 /// Whether an entry says "do" or "do not".

@@ -1,18 +1,26 @@
 //! The command line: one file a command, each its arguments, its help text and one call into `ops`. What is common to
 //! all of them is here: global flags, the frame of JSON messages, errors and exit codes.
 
+mod attempt;
 mod bench;
 mod bindings;
+mod campaigns;
 mod check;
 mod compare;
 mod completions;
 mod doctor;
 mod list;
 mod new;
+mod optimize;
 mod quantity;
+mod report;
+mod resume;
 mod schema;
 mod selection;
+mod status;
+mod stop;
 mod verdict;
+mod verify;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -69,6 +77,14 @@ enum Command {
     Bench(bench::Args),
     Compare(compare::Args),
     Verdict(verdict::Args),
+    Optimize(optimize::Args),
+    Try(attempt::Args),
+    Wait(attempt::WaitArgs),
+    Status(status::Args),
+    Resume(resume::Args),
+    Stop(stop::Args),
+    Report(report::Args),
+    Verify(verify::Args),
     Schema(schema::Args),
     Bindings(bindings::Args),
     Completions(completions::Args),
@@ -84,6 +100,14 @@ impl Command {
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
             Self::Verdict(_) => "verdict",
+            Self::Optimize(_) => "optimize",
+            Self::Try(_) => "try",
+            Self::Wait(_) => "wait",
+            Self::Status(_) => "status",
+            Self::Resume(_) => "resume",
+            Self::Stop(_) => "stop",
+            Self::Report(_) => "report",
+            Self::Verify(_) => "verify",
             Self::Schema(_) => "schema",
             Self::Bindings(_) => "bindings",
             Self::Completions(_) => "completions",
@@ -105,6 +129,14 @@ impl Command {
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),
+            Self::Optimize(args) => args.run(context, shell, manifest_path),
+            Self::Try(args) => args.run(context, shell, manifest_path),
+            Self::Wait(args) => args.run(context, shell, manifest_path),
+            Self::Status(args) => args.run(context, shell, manifest_path),
+            Self::Resume(args) => args.run(context, shell, manifest_path),
+            Self::Stop(args) => args.run(context, shell, manifest_path),
+            Self::Report(args) => args.run(context, shell, manifest_path),
+            Self::Verify(args) => args.run(context, shell, manifest_path),
             Self::Schema(args) => args.run(shell),
             Self::Bindings(args) => args.run(context, shell, manifest_path),
             Self::Completions(args) => args.run(shell),
@@ -126,7 +158,7 @@ pub fn main() -> ExitCode {
 /// The command line with the exit codes in its help.
 fn command() -> clap::Command {
     let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
-    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n";
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n  cargo kopt optimize                    make it faster, round by round\n";
     Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
 }
 

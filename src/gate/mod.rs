@@ -17,7 +17,7 @@ mod tests;
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
 use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Standing, gain_of_log};
 
-pub use integrity::below_floor;
+pub use integrity::{below_floor, ceiling_share};
 use series::{CANDIDATE, CONTROL, INCUMBENT, Series};
 
 /// Four times of five is what a smallest detectable effect is told for.
@@ -210,7 +210,9 @@ fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
         (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),
         (Standing::Undecided, _) => (Ruling::RolledBackNoise, vec![words::undecided(screen.launches.len())]),
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
-            if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| rule(&evidence.terms).require_gain) {
+            if let Some((claimed, booked)) =
+                integrity::unproven(evidence).filter(|_| rule(&evidence.terms).require_gain)
+            {
                 return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
             }
             let ruling = if slower.is_empty() { Ruling::Accepted } else { Ruling::AcceptedTradeOff };

@@ -7,6 +7,7 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kopt_schema::evidence::Machine;
+use kopt_schema::manifest::Backend;
 
 /// The machine as it is now; the load afterwards is filled in when the match is over.
 #[must_use]
@@ -21,6 +22,24 @@ pub fn facts() -> Machine {
         load_before: load,
         load_after: load,
     }
+}
+
+/// The device that kernels of a backend run on, as it names itself; the backend's own name where it does not.
+#[must_use]
+pub fn device(backend: Backend) -> String {
+    match backend {
+        Backend::Cpu => facts().processor,
+        Backend::Cuda => nvidia().unwrap_or_else(|| backend.name().to_owned()),
+        Backend::Hip => backend.name().to_owned(),
+    }
+}
+
+/// The first GPU that NVIDIA's driver lists.
+fn nvidia() -> Option<String> {
+    let gpus = fs::read_dir("/proc/driver/nvidia/gpus").ok()?.flatten();
+    let texts = gpus.filter_map(|gpu| fs::read_to_string(gpu.path().join("information")).ok());
+    let model = |text: String| text.lines().find_map(|line| Some(line.strip_prefix("Model:")?.trim().to_owned()));
+    texts.filter_map(model).next()
 }
 
 /// The load average of the last minute; zero where the system does not say.
@@ -59,6 +78,12 @@ impl Moment {
     pub fn minute(self) -> String {
         let (year, month, day) = self.date();
         format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", self.seconds / 3600 % 24, self.seconds / 60 % 60)
+    }
+
+    /// `2026-11-15 05:01:07`.
+    #[must_use]
+    pub fn second(self) -> String {
+        format!("{}:{:02}", self.minute(), self.seconds % 60)
     }
 
     /// `20261115-050107`: for names of files.

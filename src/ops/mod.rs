@@ -1,15 +1,22 @@
 //! One file per command's work: facts and effects put together, results told through the shell. A result that is not
 //! what the user hoped for is an [`Exit`], not an error.
 
+pub mod attempt;
 pub mod bench;
 pub mod bindings;
+pub mod campaigns;
 pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod list;
 pub mod new;
+pub mod optimize;
+pub mod report;
+pub mod resume;
 pub mod schema;
+pub mod status;
 pub mod verdict;
+pub mod verify;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::exit::Exit;

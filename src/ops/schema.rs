@@ -1,5 +1,7 @@
 //! `schema`: JSON schemas of what the tool reads and writes.
 
+use kopt_schema::campaign::{Entry, Proposal, Target};
+use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::{KernelTable, WorkspaceTable};
 use kopt_schema::message::Message;
@@ -7,6 +9,7 @@ use kopt_schema::plan::PlanTable;
 use schemars::{Schema, schema_for};
 
 use crate::error::{Error, Result};
+use crate::records::Report;
 use crate::shell::Shell;
 
 /// What can be described.
@@ -20,6 +23,16 @@ pub enum Subject {
     Plan,
     /// The JSON lines of --message-format json and of the file named by `KOPT_OUT`
     Messages,
+    /// The evidence of a verdict, `evidence.json`
+    Evidence,
+    /// The target of a campaign, `manifest.toml` and --target
+    Target,
+    /// What an agent says of its change, `proposal.toml`
+    Proposal,
+    /// A line of a campaign's `events.jsonl`
+    Events,
+    /// What came of a campaign, `report.json`
+    Report,
 }
 
 /// Prints the schema of `subject`.
@@ -40,5 +53,10 @@ fn schema_of(subject: Subject) -> Schema {
         Subject::Workspace => schema_for!(WorkspaceTable),
         Subject::Plan => schema_for!(PlanTable),
         Subject::Messages => schema_for!(Message),
+        Subject::Evidence => schema_for!(Evidence),
+        Subject::Target => schema_for!(Target),
+        Subject::Proposal => schema_for!(Proposal),
+        Subject::Events => schema_for!(Entry),
+        Subject::Report => schema_for!(Report),
     }
 }

@@ -19,6 +19,7 @@ use crate::build::{self, Place, Role};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::manifest::Found;
+use crate::process;
 use crate::revision::Export;
 use crate::shell::{MIND, Shell};
 use crate::workspace::Workspace;
@@ -46,19 +47,7 @@ impl Trusted {
         user: &Utf8Path,
     ) -> Result<Self> {
         let lock = lock(shell, folder)?;
-        let tree = folder.join("trusted");
-        let inside = base.workspace.strip_prefix(&base.root).unwrap_or(Utf8Path::new(""));
-        let (root, lock_file) = (tree.join(inside), base.workspace.join("Cargo.lock"));
-        let has_lock = lock_file.exists();
-        let failed = |error: io::Error| {
-            Error::new(Exit::Output, format!("cannot write the base's files to `{tree}`")).because(&error)
-        };
-        let kept = (!has_lock).then(|| root.join("Cargo.lock"));
-        mirror(base.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path))
-            .map_err(failed)?;
-        if let Some(kept) = kept.filter(|kept| !kept.exists() && user.join("Cargo.lock").exists()) {
-            fs::copy(user.join("Cargo.lock"), kept).map_err(failed)?;
-        }
+        let (root, has_lock) = settle(base, folder, user)?;
         let workspace = Workspace::find(context, Some(&root.join("Cargo.toml")))?;
         let member = workspace
             .member(name)
@@ -85,6 +74,72 @@ impl Trusted {
     }
 }
 
+/// Runs the crate's own tests as a person would, by `cargo test`, on the files of a version, in the judge's folder, where
+/// everything but the crate itself is built already.
+///
+/// # Errors
+/// [`Exit::Incorrect`] when a test fails, [`Exit::BuildFailed`] when the crate does not build.
+pub fn plain_test(
+    context: &Context,
+    shell: &mut Shell,
+    version: &Export,
+    name: &str,
+    folder: &Utf8Path,
+    user: &Utf8Path,
+) -> Result<()> {
+    let _lock = lock(shell, folder)?;
+    let (root, has_lock) = settle(version, folder, user)?;
+    let cargo = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&context.cargo);
+        process::withhold(&mut command, context);
+        command.current_dir(&root).env("CARGO_TARGET_DIR", folder.join("judge")).args([
+            "test",
+            "--profile",
+            "bench",
+            "--quiet",
+        ]);
+        command.args(["--package", name, "--test", "correctness"]).args(arguments);
+        if has_lock {
+            command.arg("--locked");
+        }
+        process::capture(command)
+    };
+    let said = |captured: &process::Captured| {
+        let text = format!("{}\n{}", captured.stdout.trim_end(), captured.stderr.trim_end());
+        let from = text.lines().count().saturating_sub(LAST_LINES);
+        text.lines().skip(from).collect::<Vec<_>>().join("\n")
+    };
+    let built = cargo(&["--no-run"])?;
+    if !built.status.success() {
+        return Err(Error::new(Exit::BuildFailed, format!("`cargo test` does not build `{name}`")).cause(said(&built)));
+    }
+    let tested = cargo(&[])?;
+    match tested.status.success() {
+        true => Ok(()),
+        false => Err(Error::new(Exit::Incorrect, format!("`cargo test` of `{name}` fails")).cause(said(&tested))),
+    }
+}
+
+/// Lines of a program's output that an error carries.
+const LAST_LINES: usize = 40;
+
+/// Puts the files of a version into the judge's folder; the workspace's root there, and whether it has a lock file of its
+/// own.
+fn settle(version: &Export, folder: &Utf8Path, user: &Utf8Path) -> Result<(Utf8PathBuf, bool)> {
+    let tree = folder.join("trusted");
+    let inside = version.workspace.strip_prefix(&version.root).unwrap_or(Utf8Path::new(""));
+    let (root, lock_file) = (tree.join(inside), version.workspace.join("Cargo.lock"));
+    let has_lock = lock_file.exists();
+    let failed = |error: io::Error| Error::new(Exit::Output, format!("cannot write files to `{tree}`")).because(&error);
+    let kept = (!has_lock).then(|| root.join("Cargo.lock"));
+    mirror(version.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path))
+        .map_err(failed)?;
+    if let Some(kept) = kept.filter(|kept| !kept.exists() && user.join("Cargo.lock").exists()) {
+        fs::copy(user.join("Cargo.lock"), kept).map_err(failed)?;
+    }
+    Ok((root, has_lock))
+}
+
 /// Takes the lock that keeps two matches apart, and says so when it has to wait.
 ///
 /// # Errors
@@ -106,7 +161,7 @@ pub fn lock(shell: &mut Shell, folder: &Utf8Path) -> Result<File> {
 
 /// Makes `to` hold what `from` holds, and touches nothing that is right already. `kept` may stay though `from` has it
 /// not.
-fn mirror(from: &Path, to: &Path, kept: Option<&Path>) -> io::Result<()> {
+pub fn mirror(from: &Path, to: &Path, kept: Option<&Path>) -> io::Result<()> {
     match fs::symlink_metadata(to) {
         Ok(facts) if facts.is_dir() => {}
         Ok(_) => fs::remove_file(to).and_then(|()| fs::create_dir(to))?,

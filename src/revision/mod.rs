@@ -93,6 +93,16 @@ impl Revisions {
         Ok(Revision { name: name.to_owned(), commit: commit.id().to_string() })
     }
 
+    /// The commit's message.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn message(&self, revision: &Revision) -> Result<String> {
+        let unreadable = |error: git2::Error| Error::setup(format!("cannot read {}", revision.shown())).because(&error);
+        let commit = git2::Oid::from_str(&revision.commit).and_then(|id| self.repository.find_commit(id));
+        Ok(String::from_utf8_lossy(commit.map_err(unreadable)?.message_bytes()).into_owned())
+    }
+
     /// The commit's files, exported if they are not here yet.
     ///
     /// # Errors

@@ -87,7 +87,8 @@ impl<'a> Live<'a> {
     }
 }
 
-const fn name_of(stage: StageKind) -> &'static str {
+/// `screen`, `confirmation`.
+pub const fn name_of(stage: StageKind) -> &'static str {
     match stage {
         StageKind::Screen => "screen",
         StageKind::Confirmation => "confirmation",
@@ -96,7 +97,7 @@ const fn name_of(stage: StageKind) -> &'static str {
 
 /// `gain +3.12 % [+2.01, +4.25], control -0.04 % [-0.40, +0.31]`: the gain first, where a narrow terminal shows it.
 /// How many launches there were, and how many to the next look, stands beside the bar.
-fn words(progress: &Progress) -> String {
+pub fn words(progress: &Progress) -> String {
     let told = |name: &str, estimate: Option<&Estimate>| estimate.map(|one| format!("{name} {}", report::gain(one)));
     let both = [told("gain", progress.aggregate.as_ref()), told("control", progress.control.as_ref())];
     let both: Vec<String> = both.into_iter().flatten().collect();

@@ -11,7 +11,7 @@
 
 mod figures;
 mod interface;
-mod live;
+pub(super) mod live;
 pub(super) mod report;
 mod shapes;
 mod sides;

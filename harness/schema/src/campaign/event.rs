@@ -220,6 +220,13 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether what an attempt left in the worktree is put back before the next one: nobody knows what it is, or it may
+    /// not be there. Otherwise the edit stays, to be put right.
+    #[must_use]
+    pub const fn is_put_back(self) -> bool {
+        matches!(self, Self::Proposer | Self::Forbidden | Self::DoesNotApply)
+    }
+
     /// As people read it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -258,6 +265,9 @@ pub struct Refused {
     /// What it says to have cost, where nothing was proposed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The patch's file name, where nothing was proposed: a queue that offers it again would never get past it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// How much was measured.

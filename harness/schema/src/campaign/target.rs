@@ -68,6 +68,9 @@ pub struct Target {
     pub policy: String,
     /// The campaign ends within this share of the measured ceiling.
     pub roofline_share: f64,
+    /// What the user wants to have done, for proposers that can read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<String>,
     /// Who proposes, in turn.
     pub proposers: Vec<Source>,
 }
@@ -141,7 +144,7 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Self::Patches { folder } => format!("patches of {folder}"),
-            Self::Agent { command } => format!("agent {}", command.split_whitespace().next().unwrap_or_default()),
+            Self::Agent { command } => format!("agent {}", command.split_whitespace().collect::<Vec<_>>().join(" ")),
             Self::Patch { file } => format!("patch {file}"),
             Self::Hand => "by hand".to_owned(),
         }

@@ -1,0 +1,181 @@
+//! The engine: DEFINE_TARGET → PREPARE → READ_TIPS → BASELINE → [ANALYZE → PROPOSE → VALIDATE → LEARN]* → REPORT.
+//!
+//! Its state is the ledger's fold over `events.jsonl`, and nothing else: [`Campaign::run`] looks at the phase that follows
+//! from the last event and does what comes next, whether this process has written that event or one that was killed.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`folder`] | where campaigns are kept |
+//! | [`lock`] | one campaign at a time on a kernel |
+//! | [`journal`] | `events.jsonl` |
+//! | [`target`] | DEFINE_TARGET |
+//! | [`opening`] | a campaign begun, or taken up again |
+//! | `stand` | versions, compiled |
+//! | `bouts` | the matches before the judge |
+//! | `start` | PREPARE, READ_TIPS, BASELINE |
+//! | `round` | ANALYZE, PROPOSE |
+//! | `validate` | VALIDATE: compile, compare, accept or roll back |
+//! | `close` | LEARN, REPORT |
+//! | `writing` | the records of rounds, on disk and in git |
+//! | `told` | what records and proposers are told, from the ledger |
+
+mod bouts;
+mod close;
+pub mod folder;
+pub mod journal;
+pub mod lock;
+pub mod opening;
+mod round;
+mod stand;
+mod start;
+pub mod target;
+mod told;
+mod validate;
+mod writing;
+
+use camino::Utf8PathBuf;
+use kopt_schema::campaign::event::{Ended, StopAsked};
+use kopt_schema::campaign::{Entry, Event, Target};
+use kopt_schema::exit::Exit;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::ledger::{self, Phase, State};
+use crate::lineage::Lineage;
+use crate::manifest::Kernel;
+use crate::process::Interrupts;
+use crate::proposer::Proposer;
+use crate::referee;
+use crate::shell::Shell;
+use bouts::Bouts;
+use folder::Folder;
+use journal::Journal;
+use lock::Lock;
+use stand::Stand;
+
+/// Who follows a campaign.
+pub trait Audience {
+    /// Where builds and waits are told.
+    fn shell(&mut self) -> &mut Shell;
+
+    /// Something was written down.
+    ///
+    /// # Errors
+    /// When output cannot be written.
+    fn event(&mut self, target: &Target, state: &State, entry: &Entry) -> Result<()>;
+
+    /// Something happens in a match.
+    ///
+    /// # Errors
+    /// When output cannot be written.
+    fn bout(&mut self, event: &referee::Event<'_>) -> Result<()>;
+
+    /// What is being done now, in a few words.
+    fn doing(&mut self, words: &str);
+}
+
+/// A campaign at work.
+pub struct Campaign<'a> {
+    context: &'a Context,
+    interrupts: &'a Interrupts,
+    audience: &'a mut dyn Audience,
+    /// Its folder.
+    pub folder: Folder,
+    /// What it is after.
+    pub target: Target,
+    journal: Journal,
+    lineage: Lineage,
+    /// The user's workspace.
+    root: Utf8PathBuf,
+    /// Where the tool keeps what may be deleted.
+    own: Utf8PathBuf,
+    /// The crate in the campaign's worktree.
+    kernel: Kernel,
+    tools: Option<Tools>,
+    proposers: Vec<Box<dyn Proposer>>,
+    _lock: Lock,
+}
+
+/// What measuring needs.
+struct Tools {
+    bouts: Bouts,
+    stand: Stand,
+}
+
+/// How far a campaign got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The report is written.
+    Over,
+    /// The next change comes by hand.
+    WaitsForHand,
+}
+
+/// Something that cannot be, and so is a bug here.
+fn bug(what: &str) -> Error {
+    Error::new(Exit::Internal, format!("internal error: {what}"))
+        .hint("this is a bug of cargo kopt; what was decided is not lost, `cargo kopt resume` goes on")
+}
+
+impl Campaign<'_> {
+    /// The state so far.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        self.journal.state()
+    }
+
+    /// Where edits are made.
+    #[must_use]
+    pub fn crate_folder(&self) -> Utf8PathBuf {
+        self.lineage.workspace().join(&self.kernel.path)
+    }
+
+    /// Goes on until the campaign is over or waits for a person.
+    ///
+    /// # Errors
+    /// When something cannot be done. What was written down stands, and the campaign can be taken up again.
+    pub fn run(&mut self) -> Result<Progress> {
+        loop {
+            match self.state().phase() {
+                Phase::DefineTarget | Phase::Prepare => self.prepare()?,
+                Phase::ReadTips => self.read_tips()?,
+                Phase::Baseline => self.baseline()?,
+                Phase::Analyze => {
+                    if self.ends()? {
+                        continue;
+                    }
+                    if !self.begin_round()? {
+                        return Ok(Progress::WaitsForHand);
+                    }
+                }
+                Phase::Propose { round, attempt } => {
+                    if !self.propose(round, attempt)? {
+                        return Ok(Progress::WaitsForHand);
+                    }
+                }
+                Phase::Validate { round, attempt } => self.validate(round, attempt)?,
+                Phase::Learn { round } => self.learn(round)?,
+                Phase::Report => self.report()?,
+                Phase::Over => return Ok(Progress::Over),
+            }
+        }
+    }
+
+    /// Writes an event down, and tells.
+    fn add(&mut self, event: Event) -> Result<()> {
+        let entry = self.journal.add(event)?;
+        self.audience.event(&self.target, self.journal.state(), &entry)
+    }
+
+    /// Whether the campaign ends here; looked at between rounds only.
+    fn ends(&mut self) -> Result<bool> {
+        if self.folder.stop().exists() && !self.state().stop_asked {
+            self.add(Event::StopAsked(StopAsked {}))?;
+        }
+        let termination = ledger::termination(self.state(), &self.target, self.journal.elapsed_s());
+        if let Some(termination) = termination {
+            self.add(Event::Ended(Ended { termination }))?;
+        }
+        Ok(termination.is_some())
+    }
+}

@@ -1,0 +1,193 @@
+//! A campaign begun, or taken up again.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::campaign::event::{Began, Resumed};
+use kopt_schema::campaign::{Event, Target};
+use kopt_schema::exit::Exit;
+
+use super::folder::{Folder, Home, digest};
+use super::journal::Journal;
+use super::{Audience, Campaign, lock, round};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::lineage::{Lineage, Place};
+use crate::manifest::Kernel;
+use crate::process::Interrupts;
+use crate::proposer;
+use crate::workspace::Workspace;
+
+/// Where a campaign works and who follows it.
+pub struct Surroundings<'a> {
+    /// The process's.
+    pub context: &'a Context,
+    /// Ctrl-C.
+    pub interrupts: &'a Interrupts,
+    /// Who is told.
+    pub audience: &'a mut dyn Audience,
+    /// The user's workspace.
+    pub workspace: &'a Workspace,
+    /// The crate in it.
+    pub kernel: Kernel,
+}
+
+/// Begins a campaign: lock, folder, branch, worktree, first event.
+///
+/// # Errors
+/// When another one works on the kernel or is unfinished, or git refuses. Nothing is left behind then but an empty folder.
+pub fn begin<'a>(around: Surroundings<'a>, target: Target) -> Result<Campaign<'a>> {
+    let home = Home::of(&around.workspace.root);
+    let lock = lock::take(&home, &target.kernel, &target.campaign)?;
+    // Whatever is wrong with a queue or an agent's command is told before anything is made.
+    let proposers = proposers(around.context, &target, &around.workspace.root)?;
+    let folder = home.campaign(&target.campaign);
+    std::fs::create_dir_all(&folder.path)
+        .map_err(|error| Error::new(Exit::Output, format!("cannot make `{}`", folder.path)).because(&error))?;
+    let kept = folder.keep_target(&target)?;
+    let worktree = home.worktree(&target.campaign);
+    let sources = sources(&target, &around.kernel);
+    let lineage = Lineage::begin(place(&around.workspace.root, &target, &worktree, &sources))?;
+    let mut journal = Journal::create(&folder.events())?;
+    let began = Event::Began(Began {
+        campaign: target.campaign.clone(),
+        kernel: target.kernel.clone(),
+        base: target.base.clone(),
+        target: kept,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    let entry = journal.add(began)?;
+    around.audience.event(&target, journal.state(), &entry)?;
+    Ok(Campaign {
+        context: around.context,
+        interrupts: around.interrupts,
+        audience: around.audience,
+        folder,
+        target,
+        journal,
+        lineage,
+        root: around.workspace.root.clone(),
+        own: around.workspace.target.join("kopt"),
+        kernel: around.kernel,
+        tools: None,
+        proposers,
+        _lock: lock,
+    })
+}
+
+/// Takes up a campaign that was begun. What a killed process left is put in order first.
+///
+/// # Errors
+/// When another process works on it, its files were changed, or git refuses.
+pub fn resume<'a>(around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'a>> {
+    let home = Home::of(&around.workspace.root);
+    let target = folder.target()?;
+    let lock = lock::take(&home, &target.kernel, &target.campaign)?;
+    let (journal, mut repaired) = Journal::open(&folder.events())?;
+    unchanged(&folder, &journal)?;
+    let proposers = proposers(around.context, &target, &around.workspace.root)?;
+    let worktree = home.worktree(&target.campaign);
+    let incumbent = journal.state().incumbent().to_owned();
+    let sources = sources(&target, &around.kernel);
+    let (lineage, more) = Lineage::open(place(&around.workspace.root, &target, &worktree, &sources), &incumbent)?;
+    repaired.extend(more);
+    let mut campaign = Campaign {
+        context: around.context,
+        interrupts: around.interrupts,
+        audience: around.audience,
+        folder,
+        target,
+        journal,
+        lineage,
+        root: around.workspace.root.clone(),
+        own: around.workspace.target.join("kopt"),
+        kernel: around.kernel,
+        tools: None,
+        proposers,
+        _lock: lock,
+    };
+    if campaign.state().reported.is_none() {
+        campaign.add(Event::Resumed(Resumed { tool: env!("CARGO_PKG_VERSION").to_owned(), repaired }))?;
+    }
+    Ok(campaign)
+}
+
+/// The target is the one that was confirmed.
+fn unchanged(folder: &Folder, journal: &Journal) -> Result<()> {
+    let path = folder.manifest();
+    let bytes = std::fs::read(&path).map_err(|error| Error::setup(format!("cannot read `{path}`")).because(&error))?;
+    match &journal.state().began {
+        Some(began) if began.target != digest(&bytes) => {
+            Err(Error::new(Exit::Locked, format!("the target was changed after the campaign began: `{path}`")).hint(
+                "put it back, or begin another campaign with the new target: every verdict rests on what was agreed",
+            ))
+        }
+        Some(_) => Ok(()),
+        None => Err(Error::new(Exit::Locked, format!("`{}` holds no event", folder.events()))
+            .hint("the campaign was ended before it had begun: delete its folder and begin again")),
+    }
+}
+
+fn proposers(context: &Context, target: &Target, root: &Utf8Path) -> Result<Vec<Box<dyn proposer::Proposer>>> {
+    let limits = proposer::Limits::seconds(target.round_time_s);
+    let made: Result<Vec<_>> =
+        target.proposers.iter().map(|source| proposer::of(context, source, root, limits)).collect();
+    Ok(made?.into_iter().flatten().collect())
+}
+
+/// The declared sources, relative to the workspace.
+fn sources(target: &Target, kernel: &Kernel) -> Vec<Utf8PathBuf> {
+    target.kernel_sources.iter().map(|source| round::relative(&kernel.path, source)).collect()
+}
+
+fn place<'a>(root: &'a Utf8Path, target: &'a Target, worktree: &'a Utf8Path, sources: &'a [Utf8PathBuf]) -> Place<'a> {
+    Place {
+        workspace: root,
+        campaign: &target.campaign,
+        branch: target.git_branch.as_deref(),
+        base: &target.base,
+        mode: target.execution_mode,
+        folder: worktree,
+        sources,
+    }
+}
+
+impl Campaign<'_> {
+    /// Takes the edit that lies in the worktree as the candidate of a round, and decides on it. The state tells what came
+    /// of it.
+    ///
+    /// # Errors
+    /// When the campaign is over or in another's hands, or something cannot be done.
+    pub fn take_by_hand(&mut self, proposal: kopt_schema::campaign::Proposal) -> Result<()> {
+        use crate::ledger::Phase;
+        loop {
+            match self.state().phase() {
+                Phase::Analyze => {
+                    if self.ends()? {
+                        continue;
+                    }
+                    self.open_round(round::BY_HAND)?;
+                }
+                Phase::Propose { round, attempt } => {
+                    self.take(round, attempt, round::BY_HAND, proposal, round::Spent::default(), true)?;
+                    break;
+                }
+                Phase::Report | Phase::Over => {
+                    return Err(Error::new(Exit::Locked, "the campaign is over")
+                        .hint("`cargo kopt optimize --by-hand` begins another one"));
+                }
+                Phase::DefineTarget | Phase::Prepare => self.prepare()?,
+                Phase::ReadTips => self.read_tips()?,
+                Phase::Baseline => self.baseline()?,
+                // A round that a killed process left is finished first.
+                Phase::Validate { round, attempt } => self.validate(round, attempt)?,
+                Phase::Learn { round } => self.learn(round)?,
+            }
+        }
+        loop {
+            match self.state().phase() {
+                Phase::Validate { round, attempt } => self.validate(round, attempt)?,
+                Phase::Learn { round } => self.learn(round)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+}

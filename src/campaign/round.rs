@@ -1,0 +1,223 @@
+//! ANALYZE and PROPOSE: a round is begun, somebody is asked for one change, and what was handed in is checked and stored
+//! before anything is compiled.
+
+use kopt_schema::campaign::event::{Exhausted, Proposed, Reason, Refused, RolledBack, RoundBegan, Usage};
+use kopt_schema::campaign::{Event, Proposal};
+use kopt_schema::exit::Exit;
+
+use super::{Campaign, folder};
+use crate::error::{Error, Result};
+use crate::ledger;
+use crate::proposer::{Brief, Outcome};
+
+/// Attempts of a round at most: the first, and three with the error given back.
+pub const ATTEMPTS: u32 = 4;
+
+/// What `try` and events call a change that came by hand.
+pub const BY_HAND: &str = "by hand";
+
+impl Campaign<'_> {
+    /// ANALYZE: begins the next round. `false` where the next change comes by hand.
+    pub(super) fn begin_round(&mut self) -> Result<bool> {
+        let used: Vec<String> = self.state().sources().map(str::to_owned).collect();
+        let mut spent = Vec::new();
+        for proposer in &self.proposers {
+            let name = proposer.name();
+            if !self.state().exhausted.contains(&name) && !proposer.has_more(&used) {
+                spent.push(name);
+            }
+        }
+        if let Some(proposer) = spent.into_iter().next() {
+            // One at a time: whether the campaign ends is looked at again after each.
+            self.add(Event::Exhausted(Exhausted { proposer }))?;
+            return Ok(true);
+        }
+        let ready: Vec<String> = self
+            .proposers
+            .iter()
+            .map(|proposer| proposer.name())
+            .filter(|name| !self.state().exhausted.contains(name))
+            .collect();
+        let Some(name) = ready.get(self.state().rounds.len() % ready.len().max(1)).cloned() else { return Ok(false) };
+        let incumbent = self.state().incumbent().to_owned();
+        self.lineage.reset(&incumbent)?;
+        self.open_round(&name)?;
+        Ok(true)
+    }
+
+    /// Writes down that a round begins.
+    pub(super) fn open_round(&mut self, proposer: &str) -> Result<()> {
+        let state = self.state();
+        let began = RoundBegan {
+            round: state.next_round(),
+            incumbent: state.incumbent().to_owned(),
+            proposer: proposer.to_owned(),
+            rollbacks: state.rollbacks_in_a_row(),
+        };
+        let folder = self.folder.round(began.round);
+        std::fs::create_dir_all(folder.join("artifacts"))
+            .map_err(|error| Error::new(Exit::Output, format!("cannot make `{folder}`")).because(&error))?;
+        self.add(Event::RoundBegan(began))
+    }
+
+    /// PROPOSE: asks whoever's turn it is. `false` where that is a person.
+    pub(super) fn propose(&mut self, round: u32, attempt: u32) -> Result<bool> {
+        let Some(open) = self.state().open_round() else {
+            return Err(Error::new(Exit::Internal, "no round is open"));
+        };
+        let (name, incumbent) = (open.proposer.clone(), open.incumbent.clone());
+        let failure = open.attempts.last().and_then(|attempt| attempt.refused.clone());
+        let Some(index) = self.proposers.iter().position(|proposer| proposer.name() == name) else {
+            return Ok(false);
+        };
+        if failure.as_ref().is_none_or(|failure| failure.reason.is_put_back()) {
+            self.lineage.reset(&incumbent)?;
+        }
+        self.audience.doing(&format!("round {round}: {name}"));
+        let dossier = self.dossier()?;
+        let used: Vec<String> = self.state().sources().map(str::to_owned).collect();
+        let (crate_folder, round_folder) = (self.crate_folder(), self.folder.round(round));
+        let brief = Brief {
+            target: &self.target,
+            round,
+            attempt,
+            incumbent: &incumbent,
+            workspace: self.lineage.workspace(),
+            crate_folder: &crate_folder,
+            round_folder: &round_folder,
+            used: &used,
+            failure: failure.as_ref(),
+            dossier: &dossier,
+        };
+        let answer = self.proposers[index].propose(self.context, self.interrupts, &brief)?;
+        let retry = self.proposers[index].can_retry();
+        for note in &answer.notes {
+            self.audience.shell().note(note);
+        }
+        let spent = Spent { seconds: answer.seconds, usage: answer.usage, source: answer.source };
+        match answer.outcome {
+            Outcome::Change(proposal) => self.take(round, attempt, &name, proposal, spent, retry)?,
+            Outcome::Nothing => {
+                self.refuse(round, attempt, Reason::NoChange, "nothing was proposed", spent, false)?;
+            }
+            Outcome::Failed { reason, message } => self.refuse(round, attempt, reason, &message, spent, retry)?,
+        }
+        Ok(true)
+    }
+
+    /// A change was handed in: it is looked at, stored, and written down.
+    pub(super) fn take(
+        &mut self,
+        round: u32,
+        attempt: u32,
+        proposer: &str,
+        proposal: Proposal,
+        spent: Spent,
+        retry: bool,
+    ) -> Result<()> {
+        let incumbent = self.state().incumbent().to_owned();
+        let sources = self.sources();
+        let changes = self.lineage.changes(&incumbent, &sources)?;
+        if !changes.forbidden.is_empty() {
+            let told: Vec<String> =
+                changes.forbidden.iter().map(|one| format!("{} ({})", one.path, one.what)).collect();
+            let message = format!(
+                "it touches what it may not: {}; only {} may change",
+                told.join(", "),
+                self.target.kernel_sources.join(", ")
+            );
+            return self.refuse(round, attempt, Reason::Forbidden, &message, spent, retry);
+        }
+        if changes.changed.is_empty() {
+            return self.refuse(round, attempt, Reason::NoChange, "no source was changed", spent, retry);
+        }
+        if let Some(bucket) = proposal.bucket.filter(|bucket| bucket.is_overfit()) {
+            let message = format!(
+                "by its own words it is {}: a memory of past calls, which training does not repeat",
+                bucket.name()
+            );
+            return self.refuse(round, attempt, Reason::Overfit, &message, spent, false);
+        }
+        if let Some(like) = ledger::similar(self.state(), &proposal) {
+            let message = format!(
+                "too like round {like}, which was rolled back; say in `different` what is different, or try something else"
+            );
+            return self.refuse(round, attempt, Reason::Similar, &message, spent, retry);
+        }
+        let candidate = self.lineage.capture(&incumbent, round, attempt, &sources, &proposal.title)?;
+        let folder = self.folder.round(round);
+        folder::write(&folder.join("candidate.diff"), candidate.diff.as_bytes())?;
+        let text = toml::to_string_pretty(&proposal)
+            .map_err(|error| Error::new(Exit::Internal, "cannot write a proposal as TOML").because(&error))?;
+        folder::write(&folder.join("proposal.toml"), text.as_bytes())?;
+        self.snapshot(round, &candidate.commit)?;
+        self.add(Event::Proposed(Proposed {
+            round,
+            attempt,
+            proposer: proposer.to_owned(),
+            proposal,
+            candidate: candidate.commit,
+            files: candidate.files,
+            lines: candidate.lines,
+            seconds: spent.seconds,
+            usage: spent.usage,
+        }))
+    }
+
+    /// An attempt failed: another one follows, or the round is over.
+    pub(super) fn refuse(
+        &mut self,
+        round: u32,
+        attempt: u32,
+        reason: Reason,
+        message: &str,
+        spent: Spent,
+        retry: bool,
+    ) -> Result<()> {
+        let (seconds, usage, source) = (spent.seconds, spent.usage, spent.source);
+        let message = message.to_owned();
+        self.add(Event::Refused(Refused { round, attempt, reason, message: message.clone(), seconds, usage, source }))?;
+        if retry && attempt < ATTEMPTS {
+            return Ok(());
+        }
+        self.roll_back(round, reason, &message)
+    }
+
+    /// The round is over, and the version that stood stands.
+    pub(super) fn roll_back(&mut self, round: u32, reason: Reason, message: &str) -> Result<()> {
+        self.add(Event::RolledBack(RolledBack { round, reason, message: message.to_owned() }))
+    }
+
+    /// The declared sources, relative to the workspace.
+    pub(super) fn sources(&self) -> Vec<camino::Utf8PathBuf> {
+        let sources = self.target.kernel_sources.iter();
+        sources.map(|source| relative(&self.kernel.path, source)).collect()
+    }
+
+    /// The sources of the candidate, for people.
+    fn snapshot(&self, round: u32, candidate: &str) -> Result<()> {
+        let folder = self.folder.round(round).join("kernel_snapshot");
+        for source in &self.target.kernel_sources {
+            if let Some(bytes) = self.lineage.file(candidate, &relative(&self.kernel.path, source))? {
+                folder::write(&folder.join(source), &bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path of the crate, seen from the workspace.
+pub fn relative(crate_path: &camino::Utf8Path, source: &str) -> camino::Utf8PathBuf {
+    if crate_path == "." { source.into() } else { crate_path.join(source) }
+}
+
+/// What asking has cost.
+#[derive(Debug, Clone, Default)]
+pub struct Spent {
+    /// Seconds.
+    pub seconds: f64,
+    /// As the proposer tells it.
+    pub usage: Option<Usage>,
+    /// The patch that was used up by it.
+    pub source: Option<String>,
+}

@@ -1,0 +1,142 @@
+//! PREPARE, READ_TIPS and BASELINE: what a campaign does before its first round.
+
+use kopt_schema::campaign::Event;
+use kopt_schema::campaign::event::{Baseline, Prepared, TipsRead};
+use kopt_schema::evidence::{Evidence, Ruling};
+use kopt_schema::exit::Exit;
+use kopt_stats::Effect;
+
+use super::bouts::{self, Bouts, Purpose};
+use super::stand::{self, Stand};
+use super::{Campaign, Tools, told};
+use crate::error::{Error, Result};
+use crate::experience;
+use crate::referee::{evidence, trusted};
+use crate::revision::{Revision, Revisions};
+
+impl Campaign<'_> {
+    /// PREPARE: the judge is built from the base, and the stand laid out.
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.audience.doing("building the judge");
+        let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
+        let revisions = Revisions::around(&self.root, &self.own.join("revisions"))?;
+        let export = revisions.export(&base)?;
+        let kernel = stand::kernel_in(self.context, self.audience.shell(), &export.workspace, &self.target.kernel)?;
+        let folder = self.own.join("campaigns").join(&self.target.campaign);
+        let bouts = Bouts::prepare(self.context, self.audience, &export, kernel, &self.own, &folder, &self.root)?;
+        let stand = Stand::make(
+            self.context,
+            self.audience.shell(),
+            &export,
+            &self.target.kernel,
+            &folder.join("stand"),
+            &self.own.join("candidates"),
+        )?;
+        let judge = bouts.digest.clone();
+        self.tools = Some(Tools { bouts, stand });
+        if self.state().ended.is_some() {
+            // Only the report is owed: nothing is judged any more but the end against the beginning.
+            return Ok(());
+        }
+        self.add(Event::Prepared(Prepared { judge }))
+    }
+
+    /// What measuring needs, made again where this process has taken the campaign up.
+    pub(super) fn tools(&mut self) -> Result<()> {
+        if self.tools.is_none() { self.prepare() } else { Ok(()) }
+    }
+
+    /// READ_TIPS: what is known of such kernels, in the catalogue and in this repository.
+    pub(super) fn read_tips(&mut self) -> Result<()> {
+        let known = self.known()?;
+        let catalogue = known.iter().filter(|tip| tip.origin == experience::Origin::Catalogue);
+        let entries: Vec<String> = catalogue.map(|tip| tip.id.clone()).collect();
+        let own = known.len() - entries.len();
+        self.add(Event::TipsRead(TipsRead { entries, own }))
+    }
+
+    pub(super) fn known(&self) -> Result<Vec<experience::KnownTip>> {
+        let manifest = &self.kernel.manifest;
+        let own = experience::read(&self.tips_folder())?;
+        Ok(experience::known(&manifest.op, manifest.backend, manifest.language, &manifest.shapes, &own))
+    }
+
+    /// Where tips on such kernels are kept.
+    pub(super) fn tips_folder(&self) -> camino::Utf8PathBuf {
+        let manifest = &self.kernel.manifest;
+        experience::folder(&self.root, &self.target.target_device, &manifest.op, manifest.backend)
+    }
+
+    /// BASELINE, round 1: the version at the start, checked, and measured against itself.
+    pub(super) fn baseline(&mut self) -> Result<()> {
+        self.tools()?;
+        let base = self.target.base.clone();
+        let path = self.folder.round(1).join("evidence.json");
+        let found = self.hold([&base, &base], Purpose::Baseline, &path)?;
+        if let Some(forfeit) = &found.forfeit {
+            return Err(Error::new(
+                Exit::Incorrect,
+                format!("the version that `{}` starts from fails", self.target.kernel),
+            )
+            .cause(forfeit.message.clone())
+            .hint("a campaign starts from a kernel that is right: `cargo kopt check` shows what is wrong with it"));
+        }
+        if found.verdict.ruling == Ruling::Contaminated {
+            self.audience.shell().warn(&format!(
+                "the baseline differs from itself: {}; verdicts will take longer, or not be given",
+                found.verdict.reasons.first().map_or("", String::as_str)
+            ));
+        }
+        let launches: Vec<_> = found.stages.iter().flat_map(|stage| &stage.launches).collect();
+        let launch_s = launches.iter().map(|launch| launch.wall_s).sum::<f64>() / launches.len().max(1) as f64;
+        self.own_test(&base)?;
+        self.add(Event::Baseline(Baseline {
+            evidence: told::digest_of(&path)?,
+            trials: found.trials,
+            shapes: bouts::times(&found, false),
+            launch_sigma: sigma(&found),
+            launch_s,
+        }))?;
+        self.write_baseline(&found)
+    }
+}
+
+/// How much the aggregate varies from launch to launch.
+fn sigma(evidence: &Evidence) -> f64 {
+    evidence.verdict.aggregate.map_or_else(|| Effect::of(&[]).deviation, |aggregate| aggregate.launch_sigma)
+}
+
+impl Campaign<'_> {
+    /// The crate's own tests, as a person runs them, on the files of `commit`.
+    pub(super) fn own_test(&mut self, commit: &str) -> Result<()> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_ref() else { return Ok(()) };
+        let files = tools.stand.files(&self.lineage, commit)?;
+        trusted::plain_test(self.context, self.audience.shell(), files, &self.target.kernel, &self.own, &self.root)
+    }
+
+    /// Holds a match between two commits and keeps its evidence in `path`.
+    pub(super) fn hold(
+        &mut self,
+        [incumbent, candidate]: [&str; 2],
+        purpose: Purpose,
+        path: &camino::Utf8Path,
+    ) -> Result<Evidence> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_mut() else {
+            return Err(Error::new(Exit::Internal, "no judge was prepared"));
+        };
+        let incumbent = tools.stand.compile(&self.lineage, incumbent, "the version that stands")?;
+        let candidate = tools.stand.compile(&self.lineage, candidate, "the candidate")?;
+        let found = tools.bouts.hold(
+            self.context,
+            self.interrupts,
+            self.audience,
+            &self.target,
+            [&incumbent, &candidate],
+            purpose,
+        )?;
+        evidence::write(path, &found)?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,209 @@
+//! What records and proposers are told, from the ledger and the evidence on disk.
+
+use camino::Utf8Path;
+use kopt_schema::campaign::event::{Measured, Proposed, ShapeTime};
+use kopt_schema::campaign::{Bucket, Proposal};
+use kopt_schema::evidence::{Estimate, Evidence};
+use kopt_schema::manifest::ShapeValue;
+
+use super::{Campaign, folder};
+use crate::error::{Error, Result};
+use crate::ledger::{self, Round};
+use crate::machine::Moment;
+use crate::proposer::brief::{
+    DirectionStanding, Dossier, LastAccepted, LastRollback, PastRound, ShapeChange, ShapeStanding, Tip,
+};
+use crate::records::{
+    BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
+};
+
+/// SHA-256 of a file.
+pub fn digest_of(path: &Utf8Path) -> Result<String> {
+    let bytes = std::fs::read(path).map_err(|error| Error::setup(format!("cannot read `{path}`")).because(&error))?;
+    Ok(folder::digest(&bytes))
+}
+
+/// The gain that follows from the accepted rounds, as an estimate.
+pub fn of_chain(chain: (f64, f64, f64)) -> Estimate {
+    let (gain, low, high) = chain;
+    Estimate { gain, low, high, confidence: 0.95, launch_sigma: 0.0, launches: 0 }
+}
+
+impl Campaign<'_> {
+    /// Everything that is said of a round: of one that is decided, or is about to be by `decision`.
+    pub(super) fn facts(&self, round: &Round, decision: Decision, found: Option<&Evidence>) -> RoundFacts {
+        let proposed = round.proposed();
+        let attempt = round.attempts.last();
+        let kept = self.measurements(round, attempt.map_or(&[][..], |attempt| &attempt.measured), found);
+        let state = self.state();
+        let directions = ledger::directions(state);
+        let proposal = proposed.map(|proposed| proposed.proposal.clone());
+        let transfer = self.transfer(proposal.as_ref(), &decision);
+        RoundFacts {
+            target: self.target.clone(),
+            round: round.number,
+            at: Moment::now().minute(),
+            toolchain: found.map(|found| found.candidate.compiler.clone()).unwrap_or_default(),
+            proposer: round.proposer.clone(),
+            proposal,
+            files: proposed.map(|proposed| proposed.files.clone()).unwrap_or_default(),
+            lines: proposed.map_or([0, 0], |proposed| proposed.lines),
+            refused: round.attempts.iter().filter_map(|attempt| attempt.refused.clone()).collect(),
+            measurements: kept,
+            versus_baseline: self.versus_baseline(&decision),
+            rollbacks: state.rollbacks_in_a_row(),
+            directions: directions.iter().map(|direction| direction.category.name().to_owned()).collect(),
+            transfer,
+            root_cause: None,
+            decision,
+        }
+    }
+
+    fn measurements(&self, round: &Round, measured: &[Measured], found: Option<&Evidence>) -> Vec<Measurement> {
+        let last = measured.last().map(|measured| measured.evidence.clone());
+        let one = |measured: &Measured| {
+            let of_last = Some(&measured.evidence) == last.as_ref();
+            match found.filter(|_| of_last) {
+                Some(found) => Some(Measurement::of(measured.level, found, &measured.evidence)),
+                // An older one on a disturbed machine was replaced on disk: then there is nothing to show of it.
+                None => {
+                    let found = self.evidence_of(round.number, measured).ok()?;
+                    Some(Measurement::of(measured.level, &found, &measured.evidence))
+                }
+            }
+        };
+        measured.iter().filter_map(one).collect()
+    }
+
+    fn versus_baseline(&self, decision: &Decision) -> Option<VersusBaseline> {
+        let before = self.state().chain_gain();
+        let gain = match (decision, before) {
+            (Decision::Accepted { gain, .. }, None) => *gain,
+            (Decision::Accepted { .. }, Some(chain)) | (Decision::RolledBack { .. }, Some(chain)) => of_chain(chain),
+            _ => return None,
+        };
+        Some(VersusBaseline { gain, measured: false })
+    }
+
+    /// What is known of whether the gain exists outside of a benchmark: so far, what the proposer says.
+    fn transfer(&self, proposal: Option<&Proposal>, decision: &Decision) -> TransferFacts {
+        let grouped = self.kernel.manifest.shapes.iter().any(|shape| {
+            shape.parameters.iter().any(|(name, value)| name == "routing" && matches!(value, ShapeValue::Choice(_)))
+        });
+        let claimed = proposal.and_then(|proposal| proposal.bucket);
+        let benchmark = match decision {
+            Decision::Accepted { gain, .. } => Some(*gain),
+            _ => None,
+        };
+        TransferFacts {
+            bucket: claimed.map(|bucket| BucketFinding { bucket, grounds: Grounds::Claimed }),
+            grouped,
+            benchmark,
+            decision: claimed.filter(|bucket| bucket.is_overfit()).map(TransferDecision::of),
+            ..TransferFacts::default()
+        }
+    }
+
+    /// The message of the commit that a round becomes.
+    pub(super) fn commit_message(
+        &self,
+        proposed: &Proposed,
+        measured: &Measured,
+        found: &Evidence,
+        bucket: Bucket,
+    ) -> Result<String> {
+        let round = self.state().round(proposed.round).ok_or_else(|| super::bug("a round that is not there"))?;
+        let gain = measured.aggregate.ok_or_else(|| super::bug("an accepted round without a gain"))?;
+        let decision = Decision::Accepted { ruling: measured.ruling, gain };
+        let mut facts = self.facts(round, decision, Some(found));
+        facts.transfer.bucket.get_or_insert(BucketFinding { bucket, grounds: Grounds::Presumed });
+        Ok(crate::records::commit_message(&facts))
+    }
+
+    /// What a proposer is told.
+    pub(super) fn dossier(&self) -> Result<Dossier> {
+        let state = self.state();
+        let baseline = state.baseline.as_ref().map_or(&[][..], |baseline| &baseline.shapes);
+        let standing = |now: &ShapeTime| {
+            let before = baseline.iter().find(|time| time.shape == now.shape).map_or(now.seconds, |time| time.seconds);
+            ShapeStanding {
+                shape: now.shape.clone(),
+                baseline_s: before,
+                current_s: now.seconds,
+                gain: before / now.seconds - 1.0,
+                ceiling_share: now.ceiling_share,
+            }
+        };
+        let last_accepted = state.last_accepted().and_then(|round| {
+            let (accepted, proposal) = (round.accepted()?, round.proposal()?);
+            Some(LastAccepted { round: round.number, title: proposal.title.clone(), gain: accepted.gain })
+        });
+        let directions = ledger::directions(state).into_iter().map(|direction| DirectionStanding {
+            category: direction.category,
+            tried: u32::try_from(direction.tried).unwrap_or(u32::MAX),
+            accepted: u32::try_from(direction.accepted).unwrap_or(u32::MAX),
+            momentum: match direction.momentum {
+                Some(momentum) => momentum.name().to_owned(),
+                None if direction.untried => "untried".to_owned(),
+                None => "nothing accepted".to_owned(),
+            },
+        });
+        let tips = self.known()?.into_iter().map(|tip| Tip {
+            title: tip.title,
+            takeaway: tip.takeaway,
+            kind: if tip.kind == kopt_knowledge::Kind::Technique { "technique" } else { "anti-pattern" }.to_owned(),
+        });
+        let rollbacks = state.rollbacks_in_a_row();
+        let spent = state.spent().cost_usd.unwrap_or(0.0);
+        Ok(Dossier {
+            shapes: state.latest_times().iter().map(standing).collect(),
+            gain: state.chain_gain().map(of_chain),
+            last_accepted,
+            rounds: state.rounds.iter().filter(|round| round.outcome.is_some()).map(past).collect(),
+            rollbacks,
+            rung: ledger::ladder(rollbacks).words().to_owned(),
+            stagnation: ledger::is_stagnant(state),
+            directions: directions.collect(),
+            tips: tips.collect(),
+            last_rollback: self.last_rollback(),
+            profile: None,
+            disassembly: None,
+            ceilings: None,
+            compiler: String::new(),
+            flags: self.kernel.manifest.flags.clone(),
+            allowed: self.target.kernel_sources.clone(),
+            time_left_s: (self.target.max_time_s - self.journal.elapsed_s()).max(0.0),
+            cost_left_usd: self.target.max_cost_usd.map(|most| (most - spent).max(0.0)),
+        })
+    }
+
+    /// The change that was rolled back last, if nothing was accepted since.
+    fn last_rollback(&self) -> Option<LastRollback> {
+        let state = self.state();
+        let round = state.rounds.iter().rev().find(|round| round.outcome.is_some())?;
+        round.rolled_back()?;
+        let diff = std::fs::read_to_string(self.folder.round(round.number).join("candidate.diff")).ok();
+        let before =
+            |shape: &str| state.latest_times().iter().find(|time| time.shape == shape).map(|time| time.seconds);
+        let shapes = round.verdict().map_or(&[][..], |measured| &measured.shapes);
+        let change = |time: &ShapeTime| {
+            let before_s = before(&time.shape)?;
+            Some(ShapeChange { shape: time.shape.clone(), before_s, after_s: time.seconds, gain: None })
+        };
+        Some(LastRollback { round: round.number, diff, shapes: shapes.iter().filter_map(change).collect() })
+    }
+}
+
+fn past(round: &Round) -> PastRound {
+    let proposal = round.proposal();
+    let text = |get: fn(&Proposal) -> &String| proposal.map(get).cloned().unwrap_or_default();
+    PastRound {
+        round: round.number,
+        title: text(|proposal| &proposal.title),
+        hypothesis: text(|proposal| &proposal.hypothesis),
+        category: proposal.and_then(|proposal| proposal.category),
+        status: round.name(),
+        gain: round.accepted().map(|accepted| accepted.gain).or_else(|| round.verdict()?.aggregate),
+        reason: round.rolled_back().map(|rolled_back| rolled_back.message.clone()),
+    }
+}

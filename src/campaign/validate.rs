@@ -1,0 +1,204 @@
+//! VALIDATE: the candidate is compiled, checked and compared with the version that stands; it is accepted as a commit, or
+//! rolled back. Whoever resumes here finds in the ledger how far it got, and nothing is decided twice.
+
+use kopt_schema::campaign::Event;
+use kopt_schema::campaign::event::{Accepted, Level, Measured, Proposed, Reason};
+use kopt_schema::campaign::{Bucket, Proposal};
+use kopt_schema::evidence::{Evidence, Ruling};
+use kopt_schema::exit::Exit;
+
+use super::bouts::{self, Purpose};
+use super::round::Spent;
+use super::{Campaign, told};
+use crate::error::{Error, Result};
+use crate::referee::evidence;
+
+/// A full validation of this many seconds needs no quick one before it.
+const QUICK_BEYOND_S: f64 = 30.0;
+
+/// Launches of a usual decision: six to screen, nine to confirm.
+const USUAL_LAUNCHES: f64 = 15.0;
+
+/// Matches on a machine that is disturbed, before the round is given up.
+const MATCHES: usize = 3;
+
+impl Campaign<'_> {
+    pub(super) fn validate(&mut self, round: u32, attempt: u32) -> Result<()> {
+        let Some(proposed) = self.proposed(round) else {
+            return Err(Error::new(Exit::Internal, "nothing was proposed"));
+        };
+        if let Some(measured) = self.measured(Level::Full) {
+            return self.conclude(&proposed, &measured);
+        }
+        self.audience.doing(&format!("round {round}: {}", proposed.proposal.title));
+        if let Some(refused) = self.build_fails(&proposed)? {
+            let retry = self.may_retry();
+            return self.refuse(round, attempt, refused.0, &refused.1, Spent::default(), retry);
+        }
+        if self.needs_quick() {
+            let measured = match self.measured(Level::Quick) {
+                Some(measured) => measured,
+                None => self.measure(&proposed, Level::Quick)?,
+            };
+            // A quick validation accepts nothing: it only finds what is hopeless.
+            let hopeless = [Ruling::RolledBack, Ruling::Incorrect, Ruling::IntegrityViolation];
+            if hopeless.contains(&measured.ruling) {
+                return self.conclude(&proposed, &measured);
+            }
+        }
+        let mut measured = self.measure(&proposed, Level::Full)?;
+        for _ in 1..MATCHES {
+            if measured.ruling != Ruling::Contaminated {
+                break;
+            }
+            self.audience.shell().warn("the machine was disturbed: measuring again");
+            measured = self.measure(&proposed, Level::Full)?;
+        }
+        self.conclude(&proposed, &measured)
+    }
+
+    fn proposed(&self, round: u32) -> Option<Proposed> {
+        let open = self.state().open_round().filter(|open| open.number == round)?;
+        open.attempts.last()?.proposed.clone()
+    }
+
+    /// What was measured of the attempt under way: the last of that level that says anything.
+    fn measured(&self, level: Level) -> Option<Measured> {
+        let attempt = self.state().open_round()?.attempts.last()?;
+        let of_level = |measured: &&Measured| measured.level == level && measured.ruling != Ruling::Contaminated;
+        attempt.measured.iter().rev().find(of_level).cloned()
+    }
+
+    fn may_retry(&self) -> bool {
+        let Some(open) = self.state().open_round() else { return false };
+        let asked = self.proposers.iter().find(|proposer| proposer.name() == open.proposer);
+        // A person may try as often as an agent.
+        asked.is_none_or(|proposer| proposer.can_retry())
+    }
+
+    /// Why the candidate cannot be measured: it does not compile, or is the same code.
+    fn build_fails(&mut self, proposed: &Proposed) -> Result<Option<(Reason, String)>> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_ref() else {
+            return Err(Error::new(Exit::Internal, "no judge was prepared"));
+        };
+        let stands = tools.stand.compile(&self.lineage, self.journal.state().incumbent(), "the version that stands")?;
+        match tools.stand.compile(&self.lineage, &proposed.candidate, "the candidate") {
+            Ok(candidate) if candidate.side.code == stands.side.code => {
+                Ok(Some((Reason::NoChange, "it compiles to the same code".to_owned())))
+            }
+            Ok(_) => Ok(None),
+            // Whatever is wrong with a launch plan or a knob is wrong with the candidate, too.
+            Err(error) if matches!(error.exit(), Exit::BuildFailed | Exit::Setup) => {
+                let failure = error.failure();
+                let words: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
+                Ok(Some((Reason::Build, words.join("\n"))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A quick validation first, where the full one takes long and has more shapes.
+    fn needs_quick(&self) -> bool {
+        let Some(baseline) = &self.state().baseline else { return false };
+        let fewer = self.target.representative_shapes.len() < self.target.target_shapes.len();
+        fewer && USUAL_LAUNCHES * baseline.launch_s > QUICK_BEYOND_S
+    }
+
+    /// Holds a match, keeps its evidence and writes down what came of it.
+    fn measure(&mut self, proposed: &Proposed, level: Level) -> Result<Measured> {
+        let (purpose, name) = match level {
+            Level::Quick => (Purpose::Quick, "evidence-quick.json"),
+            Level::Full => (Purpose::Full, "evidence.json"),
+        };
+        let path = self.folder.round(proposed.round).join(name);
+        let incumbent = self.state().incumbent().to_owned();
+        let found = self.hold([&incumbent, &proposed.candidate], purpose, &path)?;
+        let measured = Measured {
+            round: proposed.round,
+            attempt: proposed.attempt,
+            level,
+            evidence: told::digest_of(&path)?,
+            ruling: found.verdict.ruling,
+            reasons: found.verdict.reasons.clone(),
+            aggregate: found.verdict.aggregate,
+            shapes: bouts::times(&found, true),
+            false_accept: found.verdict.false_accept,
+            seconds: found.seconds,
+        };
+        self.add(Event::Measured(measured.clone()))?;
+        Ok(measured)
+    }
+
+    /// What follows from a measurement.
+    fn conclude(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
+        let (round, attempt) = (measured.round, measured.attempt);
+        let message = measured.reasons.join("; ");
+        match measured.ruling {
+            Ruling::Accepted | Ruling::AcceptedTradeOff => self.accept(proposed, measured),
+            Ruling::RolledBack => self.roll_back(round, Reason::Slower, &message),
+            Ruling::RolledBackNoise => self.roll_back(round, Reason::Noise, &message),
+            Ruling::Contaminated => self.roll_back(round, Reason::Contaminated, &message),
+            Ruling::IntegrityViolation => self.roll_back(round, Reason::Integrity, &message),
+            Ruling::Incorrect => {
+                let retry = self.may_retry();
+                self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry)
+            }
+        }
+    }
+
+    /// The round becomes a commit. Evidence is on disk and written down; every step here can be taken again.
+    fn accept(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
+        let round = proposed.round;
+        let found = self.evidence_of(round, measured)?;
+        let Some(gain) = measured.aggregate else {
+            return Err(Error::new(Exit::Internal, "an accepted round without a gain"));
+        };
+        if let Some(wrong) = self.is_not_what_was_measured(proposed, &found)? {
+            return self.roll_back(round, Reason::Integrity, &wrong);
+        }
+        self.audience.doing(&format!("round {round}: cargo test"));
+        if let Err(error) = self.own_test(&proposed.candidate) {
+            if error.exit() != Exit::Incorrect && error.exit() != Exit::BuildFailed {
+                return Err(error);
+            }
+            let message = format!("the crate's own `cargo test` fails with it: {error}");
+            return self.roll_back(round, Reason::Incorrect, &message);
+        }
+        let bucket = established(&proposed.proposal);
+        let message = self.commit_message(proposed, measured, &found, bucket)?;
+        let incumbent = self.state().incumbent().to_owned();
+        let commit = self.lineage.accept(&proposed.candidate, &incumbent, &message)?;
+        self.add(Event::Accepted(Accepted { round, commit, ruling: measured.ruling, gain, bucket }))
+    }
+
+    /// The evidence that was written down: what lies on disk must be that.
+    pub(super) fn evidence_of(&self, round: u32, measured: &Measured) -> Result<Evidence> {
+        let name = if measured.level == Level::Quick { "evidence-quick.json" } else { "evidence.json" };
+        let path = self.folder.round(round).join(name);
+        let bytes = std::fs::read(&path)
+            .map_err(|error| Error::setup(format!("cannot read the evidence `{path}`")).because(&error))?;
+        if super::folder::digest(&bytes) != measured.evidence {
+            return Err(Error::new(Exit::Locked, format!("the evidence of round {round} was changed: `{path}`")).hint(
+                "events name its digest; put the file back, or begin a new campaign from the last accepted commit",
+            ));
+        }
+        evidence::read(path.as_str(), &bytes)
+    }
+
+    /// Compiled anew, past every cache, the candidate must be the object that was measured.
+    fn is_not_what_was_measured(&mut self, proposed: &Proposed, found: &Evidence) -> Result<Option<String>> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
+        let anew = tools.stand.compile_anew(&self.lineage, &proposed.candidate, "the candidate")?;
+        Ok((anew.side.code != found.candidate.code).then(|| {
+            "compiled anew it is other code than what was measured: a cache of compiled kernels was changed".to_owned()
+        }))
+    }
+}
+
+/// The bucket of an accepted round, as far as anybody knows: a claim of memory is taken at its word, anything else is
+/// presumed to be inside the kernel.
+fn established(proposal: &Proposal) -> Bucket {
+    proposal.bucket.unwrap_or(Bucket::K1)
+}

@@ -1,0 +1,232 @@
+//! `try`: the edit in a campaign's worktree becomes the candidate of a round, and the answer is short. `wait`: the answer
+//! to one that was sent to the background.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use kopt_schema::campaign::Proposal;
+use kopt_schema::campaign::direction::{Bucket, Category};
+use kopt_schema::exit::Exit;
+use kopt_schema::message::{Message, Tried};
+
+use super::campaigns::{Chosen, Which};
+use super::compare::report;
+use super::optimize::live::Live;
+use super::optimize::one_kernel;
+use crate::campaign::folder::{self, Folder};
+use crate::campaign::opening::{self, Surroundings};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::ledger::{self, Outcome, Phase, State};
+use crate::process::{self, Interrupts};
+use crate::shell::{BAD, GOOD, MIND, Shell, TOLD};
+
+/// What is tried.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// In which campaign.
+    pub which: Which,
+    /// Why it should be faster.
+    pub hypothesis: String,
+    /// What changes; the hypothesis' first sentence if left out.
+    pub title: Option<String>,
+    /// The direction.
+    pub category: Option<Category>,
+    /// The claimed bucket.
+    pub bucket: Option<Bucket>,
+    /// What is different from a similar one.
+    pub different: Option<String>,
+    /// Answer at once, and go on in the background.
+    pub detach: bool,
+}
+
+/// Tries the edit.
+///
+/// # Errors
+/// When there is no campaign that waits, or something cannot be done. A rollback is no error.
+pub fn attempt(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
+    let chosen = request.which.one(context, true)?;
+    if chosen.state.phase() == Phase::Over {
+        return Err(Error::new(Exit::Locked, format!("campaign {} is over", chosen.folder.name))
+            .hint("`cargo kopt optimize --by-hand` begins another one"));
+    }
+    if request.detach {
+        return detach(context, shell, request, &chosen);
+    }
+    let answer = answer_of(&chosen.folder);
+    let _ = std::fs::remove_file(&answer);
+    let manifest = Some(chosen.workspace.root.join("Cargo.toml"));
+    let (workspace, kernel) = one_kernel(context, shell, manifest, Some(&chosen.target.kernel))?;
+    let interrupts = Interrupts::watch()?;
+    let mut live = Live::new(shell);
+    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace, kernel };
+    let name = chosen.folder.name.clone();
+    let mut campaign = opening::resume(around, chosen.folder)?;
+    campaign.take_by_hand(proposal(request))?;
+    let tried = of_state(&name, campaign.state());
+    drop(campaign);
+    let text = serde_json::to_vec_pretty(&tried)
+        .map_err(|error| Error::new(Exit::Internal, "cannot write an answer as JSON").because(&error))?;
+    folder::write(&answer, &text)?;
+    tell(shell, tried)
+}
+
+/// Waits for the answer to a try that was sent to the background.
+///
+/// # Errors
+/// When there is none, or it takes longer than `limit`.
+pub fn wait(context: &Context, shell: &mut Shell, which: &Which, limit: Duration) -> Result<Exit> {
+    let chosen = which.one(context, false)?;
+    let begun = std::time::Instant::now();
+    let answer = answer_of(&chosen.folder);
+    loop {
+        if let Ok(bytes) = std::fs::read(&answer) {
+            let tried: Tried = serde_json::from_slice(&bytes)
+                .map_err(|error| Error::setup(format!("`{answer}` is no answer")).because(&error))?;
+            return tell(shell, tried);
+        }
+        let marker = marker_of(&chosen.folder);
+        let process = std::fs::read_to_string(&marker).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        match process {
+            None => {
+                return Err(Error::setup(format!("nothing is being tried in campaign {}", chosen.folder.name))
+                    .hint("`cargo kopt try --detach --hypothesis \"…\"` tries something in the background"));
+            }
+            Some(id) if !Utf8PathBuf::from(format!("/proc/{id}")).exists() && !answer.exists() => {
+                let log = chosen.folder.path.join("try.log");
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                let from = said.lines().count().saturating_sub(20);
+                let _ = std::fs::remove_file(&marker);
+                return Err(Error::new(Exit::Internal, "the try ended without an answer")
+                    .cause(said.lines().skip(from).collect::<Vec<_>>().join("\n"))
+                    .hint("`cargo kopt resume` finishes the round that it was in"));
+            }
+            Some(_) if begun.elapsed() > limit => {
+                return Err(Error::new(Exit::Inconclusive, "no answer yet")
+                    .hint("`cargo kopt wait` again; `cargo kopt status` shows where it is"));
+            }
+            Some(_) => process::pause(),
+        }
+    }
+}
+
+fn proposal(request: &Request) -> Proposal {
+    let first = request.hypothesis.split(['.', ';', '\n']).next().unwrap_or_default().trim();
+    Proposal {
+        title: request.title.clone().unwrap_or_else(|| first.chars().take(80).collect()),
+        hypothesis: request.hypothesis.clone(),
+        category: request.category,
+        bucket: request.bucket,
+        expected_gain: None,
+        different: request.different.clone(),
+        next: None,
+        source: None,
+    }
+}
+
+fn answer_of(folder: &Folder) -> Utf8PathBuf {
+    folder.path.join("try.json")
+}
+
+fn marker_of(folder: &Folder) -> Utf8PathBuf {
+    folder.path.join("try.process")
+}
+
+/// The same command without `--detach`, on its own.
+fn detach(context: &Context, shell: &mut Shell, request: &Request, chosen: &Chosen) -> Result<Exit> {
+    let failed = |error: &std::io::Error| Error::setup("cannot start a try in the background").because(error);
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let _ = std::fs::remove_file(answer_of(&chosen.folder));
+    let log = std::fs::File::create(chosen.folder.path.join("try.log")).map_err(|error| failed(&error))?;
+    let mut command = Command::new(program);
+    process::withhold(&mut command, context);
+    command.args(["kopt", "try", &chosen.folder.name, "--hypothesis", &request.hypothesis]);
+    command.arg("--manifest-path").arg(chosen.workspace.root.join("Cargo.toml"));
+    let more = [
+        ("--title", request.title.clone()),
+        ("--category", request.category.map(|one| one.name().to_owned())),
+        ("--bucket", request.bucket.map(|one| one.name().to_owned())),
+        ("--different", request.different.clone()),
+    ];
+    for (flag, value) in more.into_iter().filter_map(|(flag, value)| Some((flag, value?))) {
+        command.arg(format!("{flag}={value}"));
+    }
+    let twin = log.try_clone().map_err(|error| failed(&error))?;
+    command.stdin(Stdio::null()).stdout(log).stderr(twin);
+    // A group of its own: Ctrl-C at the terminal is not meant for it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.spawn().map_err(|error| failed(&error))?;
+    folder::write(&marker_of(&chosen.folder), child.id().to_string().as_bytes())?;
+    shell.status(
+        "Trying",
+        TOLD,
+        &format!("in the background; `cargo kopt wait {}` has the answer", chosen.folder.name),
+    );
+    Ok(Exit::Ok)
+}
+
+/// What came of the last attempt.
+fn of_state(campaign: &str, state: &State) -> Tried {
+    let round = state.rounds.last();
+    let attempt = round.and_then(|round| round.attempts.last());
+    let measured = attempt.and_then(|attempt| attempt.measured.last());
+    let gain = measured.and_then(|measured| measured.aggregate);
+    let (outcome, why, message, commit) = match round.and_then(|round| round.outcome.as_ref()) {
+        Some(Outcome::Accepted(accepted)) => {
+            let reasons = measured.map(|measured| measured.reasons.join("; ")).unwrap_or_default();
+            ("accepted", None, reasons, Some(accepted.commit.clone()))
+        }
+        Some(Outcome::RolledBack(rolled_back)) => {
+            ("rolled-back", Some(rolled_back.reason), rolled_back.message.clone(), None)
+        }
+        None => {
+            let refused = attempt.and_then(|attempt| attempt.refused.as_ref());
+            let message = refused.map(|refused| refused.message.clone()).unwrap_or_default();
+            ("refused", refused.map(|refused| refused.reason), message, None)
+        }
+    };
+    Tried {
+        campaign: campaign.to_owned(),
+        round: round.map_or(1, |round| round.number),
+        attempt: attempt.map_or(0, |attempt| attempt.number),
+        outcome: outcome.to_owned(),
+        why,
+        message,
+        gain,
+        commit,
+        next: next(state),
+    }
+}
+
+/// What the rules say to try next.
+fn next(state: &State) -> Vec<String> {
+    let rung = ledger::ladder(state.rollbacks_in_a_row());
+    let mut next = vec![rung.words().to_owned()];
+    let directions = ledger::directions(state);
+    let untried: Vec<&str> =
+        directions.iter().filter(|direction| direction.untried).map(|direction| direction.category.name()).collect();
+    if !untried.is_empty() {
+        next.push(format!("untried directions: {}", untried.join("; ")));
+    }
+    next
+}
+
+fn tell(shell: &mut Shell, tried: Tried) -> Result<Exit> {
+    use kopt_schema::campaign::event::Reason;
+    let gain = tried.gain.map(|gain| format!(" {}", report::gain(&gain))).unwrap_or_default();
+    let (style, exit) = match (tried.outcome.as_str(), tried.why) {
+        ("accepted", _) => (GOOD, Exit::Ok),
+        (_, Some(Reason::Build)) => (BAD, Exit::BuildFailed),
+        (_, Some(Reason::Incorrect)) => (BAD, Exit::Incorrect),
+        (_, Some(Reason::Integrity | Reason::Overfit)) => (BAD, Exit::Integrity),
+        (_, Some(Reason::Noise | Reason::Contaminated)) => (MIND, Exit::Inconclusive),
+        _ => (BAD, Exit::Regressed),
+    };
+    shell.status(&tried.outcome.to_uppercase(), style, &format!("round {}:{gain} {}", tried.round, tried.message));
+    for line in &tried.next {
+        shell.status("Next", TOLD, line);
+    }
+    shell.message(&Message::Tried(tried))?;
+    Ok(exit)
+}

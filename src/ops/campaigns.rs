@@ -1,0 +1,84 @@
+//! Which campaign is meant: by its name, by its kernel, or the newest.
+
+use camino::Utf8PathBuf;
+use kopt_schema::campaign::Target;
+use kopt_schema::exit::Exit;
+
+use crate::campaign::folder::{Folder, Home};
+use crate::campaign::journal;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::ledger::{Phase, State};
+use crate::workspace::Workspace;
+
+/// What the user said of it.
+#[derive(Debug, Clone, Default)]
+pub struct Which {
+    /// `--manifest-path`.
+    pub manifest_path: Option<Utf8PathBuf>,
+    /// Its name, or the beginning of it.
+    pub name: Option<String>,
+    /// Its kernel.
+    pub package: Option<String>,
+}
+
+/// A campaign that was found.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The workspace around it.
+    pub workspace: Workspace,
+    /// Its folder.
+    pub folder: Folder,
+    /// What it is after.
+    pub target: Target,
+    /// Where it stands.
+    pub state: State,
+}
+
+impl Which {
+    /// Every campaign of the workspace that fits, the oldest first.
+    pub fn all(&self, context: &Context) -> Result<(Workspace, Vec<(Folder, Target)>)> {
+        let workspace = Workspace::find(context, self.manifest_path.as_deref())?;
+        let here = workspace.around(&context.cwd).filter(|member| member.is_kernel && self.name.is_none());
+        let kernel = self.package.clone().or_else(|| here.map(|member| member.name.clone()));
+        let fits = |(folder, target): &(Folder, Target)| {
+            self.name.as_ref().is_none_or(|name| folder.name.starts_with(name.as_str()))
+                && kernel.as_ref().is_none_or(|kernel| target.kernel == *kernel)
+        };
+        let found = Home::of(&workspace.root).campaigns().into_iter().filter(fits).collect();
+        Ok((workspace, found))
+    }
+
+    /// The one that is meant: the newest that is unfinished where `open` asks for one, else the newest.
+    pub fn one(&self, context: &Context, open: bool) -> Result<Chosen> {
+        let (workspace, found) = self.all(context)?;
+        let none = || {
+            let names: Vec<String> =
+                Home::of(&workspace.root).campaigns().into_iter().map(|(folder, _)| folder.name).collect();
+            let what = match (&self.name, &self.package) {
+                (Some(name), _) => format!("there is no campaign `{name}`"),
+                (None, Some(package)) => format!("there is no campaign on `{package}`"),
+                (None, None) => "there is no campaign".to_owned(),
+            };
+            let error = Error::new(Exit::Setup, what);
+            match names.as_slice() {
+                [] => error.hint("`cargo kopt optimize -p KERNEL` begins one"),
+                names => error.hint(format!("there are: {}", names.join(", "))),
+            }
+        };
+        let mut seen = Vec::new();
+        for (folder, target) in found.into_iter().rev() {
+            let state = journal::look(&folder.events())?;
+            let fits = !open || (state.phase() != Phase::Over && state.began.is_some());
+            if fits || self.name.is_some() {
+                return Ok(Chosen { workspace, folder, target, state });
+            }
+            seen.push(folder.name);
+        }
+        match seen.first() {
+            Some(name) => Err(Error::new(Exit::Setup, "no campaign is unfinished")
+                .hint(format!("the newest, {name}, is over: `cargo kopt report {name}`"))),
+            None => Err(none()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The target, shown before anything runs, and the user's word for it.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use kopt_schema::campaign::Target;
+use kopt_schema::campaign::target::{ExecutionMode, Goal};
+use kopt_schema::exit::Exit;
+
+use crate::error::{Error, Result};
+use crate::shell::table::{Align, Table};
+use crate::shell::{Shell, count, units};
+
+/// Shows the target; whether the user wants it.
+pub fn target(shell: &mut Shell, target: &Target, yes: bool) -> Result<bool> {
+    let mut table = Table::new(&[("target", Align::Left), ("", Align::Left)]);
+    for (name, value) in rows(target) {
+        table.row([name.to_owned(), value]);
+    }
+    shell.say(&table.render());
+    if yes {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(
+            Error::new(Exit::Usage, "nobody is there to confirm the target").hint("--yes takes it as it is shown")
+        );
+    }
+    shell.tell("Begin with this target? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Error::setup("cannot read the answer").because(&error))?;
+    let agreed = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    if !agreed {
+        shell.say(
+            "Nothing was begun. Flags and --target FILE change the target; `cargo kopt optimize --help` names them.\n",
+        );
+    }
+    Ok(agreed)
+}
+
+fn rows(target: &Target) -> Vec<(&'static str, String)> {
+    let all = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(", ") };
+    let goal = match target.performance_target {
+        None => "none".to_owned(),
+        Some(Goal::Gain(gain)) => format!("{:+.0} %", 100.0 * gain),
+        Some(Goal::Latency(seconds)) => units::seconds(seconds),
+        Some(Goal::Peak(share)) => format!("{:.0} % of the ceiling", 100.0 * share),
+    };
+    let place = match (target.execution_mode, &target.git_branch) {
+        (ExecutionMode::Worktree, Some(branch)) => format!("a worktree of its own, branch {branch}"),
+        (ExecutionMode::Worktree, None) => "a worktree of its own, no commits".to_owned(),
+        (ExecutionMode::InPlace, Some(branch)) => format!("this checkout, branch {branch}"),
+        (ExecutionMode::InPlace, None) => "this checkout, no commits".to_owned(),
+    };
+    let cost = target.max_cost_usd.map(|cost| format!(", {cost} USD")).unwrap_or_default();
+    let limits = format!(
+        "{}, {}{cost}; {} for a proposal",
+        count(target.max_rounds as usize, "round"),
+        units::seconds(target.max_time_s),
+        units::seconds(target.round_time_s)
+    );
+    let mut rows = vec![
+        (
+            "kernel",
+            format!(
+                "{}: {} on {} ({})",
+                target.kernel,
+                target.target_op,
+                target.target_backend.name(),
+                target.target_device
+            ),
+        ),
+        ("from", target.base[..target.base.len().min(10)].to_owned()),
+        ("sources", target.kernel_sources.join(", ")),
+        ("shapes", target.target_shapes.join(", ")),
+        ("core shapes", all(&target.core_shapes)),
+        ("quick validation", target.representative_shapes.join(", ")),
+        ("goal", goal),
+        ("accepted", format!("from {:.1} % gain, policy {}", 100.0 * target.min_gain, target.policy)),
+        ("proposers", target.proposers.iter().map(|source| source.name()).collect::<Vec<_>>().join(", then ")),
+        ("limits", limits),
+        ("works in", place),
+    ];
+    if let Some(instruction) = &target.instruction {
+        rows.push(("to do", instruction.clone()));
+    }
+    rows
+}

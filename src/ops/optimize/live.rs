@@ -1,0 +1,120 @@
+//! What is told while a campaign goes on: a line when something is decided, a bar on a terminal in between, and every event
+//! for programs.
+
+use kopt_schema::campaign::event::{Accepted, Baseline, Event, RolledBack};
+use kopt_schema::campaign::{Entry, Target};
+use kopt_schema::evidence::Ruling;
+use kopt_schema::message::{CampaignEvent, Message};
+
+use crate::campaign::Audience;
+use crate::error::Result;
+use crate::ledger::State;
+use crate::ops::compare::live::{name_of, words};
+use crate::ops::compare::report;
+use crate::referee;
+use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, units};
+
+/// Follows a campaign.
+pub struct Live<'a> {
+    shell: &'a mut Shell,
+    /// What the bar says before everything else.
+    doing: String,
+}
+
+impl<'a> Live<'a> {
+    pub fn new(shell: &'a mut Shell) -> Self {
+        Self { shell, doing: String::new() }
+    }
+}
+
+impl Audience for Live<'_> {
+    fn shell(&mut self) -> &mut Shell {
+        self.shell.progress().finish();
+        self.shell
+    }
+
+    fn event(&mut self, target: &Target, state: &State, entry: &Entry) -> Result<()> {
+        self.shell.progress().finish();
+        if let Some((word, style, line)) = line(target, state, &entry.event) {
+            self.shell.status(&word, style, &line);
+        }
+        let campaign = target.campaign.clone();
+        self.shell.message(&Message::Campaign(CampaignEvent { campaign, entry: entry.clone() }))
+    }
+
+    fn bout(&mut self, event: &referee::Event<'_>) -> Result<()> {
+        let bar = self.shell.progress();
+        match event {
+            referee::Event::Opening => bar.at(0, "inputs and expected values"),
+            referee::Event::MeasuringCeilings => bar.at(0, "what the device can do at most"),
+            referee::Event::Checking => bar.at(0, "every trial of the candidate"),
+            referee::Event::Opened(_) | referee::Event::Ceilings(_) | referee::Event::Checked(_) => {}
+            referee::Event::Launched(progress) => {
+                bar.length(progress.next_look.unwrap_or(progress.launches));
+                bar.at(progress.launches, &format!("{}: {}", name_of(progress.stage), words(progress)));
+            }
+        }
+        Ok(())
+    }
+
+    fn doing(&mut self, words: &str) {
+        words.clone_into(&mut self.doing);
+        self.shell.progress().start(words, None);
+    }
+}
+
+/// A line for people, where the event is worth one.
+fn line(target: &Target, state: &State, event: &Event) -> Option<(String, anstyle::Style, String)> {
+    let told = |word: &str, text: String| Some((word.to_owned(), TOLD, text));
+    match event {
+        Event::Began(_) => {
+            let branch =
+                target.git_branch.as_ref().map_or_else(|| "no branch".to_owned(), |name| format!("branch {name}"));
+            told("Campaign", format!("{} on {branch}", target.campaign))
+        }
+        Event::Resumed(resumed) => {
+            let repaired = resumed.repaired.iter().map(|one| format!("; {one}")).collect::<String>();
+            told("Resumed", format!("{}{repaired}", target.campaign))
+        }
+        Event::TipsRead(tips) => {
+            told("Tips", format!("{} of the catalogue apply, {} of this repository", tips.entries.len(), tips.own))
+        }
+        Event::Baseline(baseline) => told("Baseline", of_baseline(baseline)),
+        Event::Proposed(proposed) => {
+            let from = proposed.proposal.source.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+            let again = if proposed.attempt > 1 { format!(", attempt {}", proposed.attempt) } else { String::new() };
+            told(&format!("Round {}", proposed.round), format!("{}{from}{again}", proposed.proposal.title))
+        }
+        Event::Refused(refused) => {
+            let first = refused.message.lines().next().unwrap_or_default();
+            Some((format!("Round {}", refused.round), MIND, format!("attempt {}: {first}", refused.attempt)))
+        }
+        Event::Accepted(accepted) => Some(("ACCEPTED".to_owned(), GOOD, of_accepted(state, accepted))),
+        Event::RolledBack(rolled_back) => Some(("ROLLED BACK".to_owned(), BAD, of_rollback(state, rolled_back))),
+        Event::StopAsked(_) => told("Stopping", "as asked; the report follows".to_owned()),
+        Event::Ended(ended) => told("Ended", ended.termination.name().to_owned()),
+        _ => None,
+    }
+}
+
+fn of_baseline(baseline: &Baseline) -> String {
+    let times: Vec<String> =
+        baseline.shapes.iter().map(|time| format!("{} {}", time.shape, units::seconds(time.seconds))).collect();
+    let noise = report::share(baseline.launch_sigma);
+    format!("{} passed, noise {noise} a launch: {}", count(baseline.trials, "trial"), times.join(", "))
+}
+
+fn of_accepted(state: &State, accepted: &Accepted) -> String {
+    let total = state.chain_gain().map(|(gain, ..)| format!("; {:+.1} % so far", 100.0 * gain)).unwrap_or_default();
+    let how = if accepted.ruling == Ruling::AcceptedTradeOff { " (trade-off)" } else { "" };
+    let commit = &accepted.commit[..accepted.commit.len().min(10)];
+    format!("{}{how}, commit {commit}{total}", report::gain(&accepted.gain))
+}
+
+fn of_rollback(state: &State, rolled_back: &RolledBack) -> String {
+    let round = state.rounds.iter().rev().find(|round| round.number == rolled_back.round);
+    let measured = round.and_then(|round| round.verdict()).and_then(|measured| measured.aggregate);
+    let gain = measured.map(|gain| format!(" [{}]", report::gain(&gain))).unwrap_or_default();
+    let first = rolled_back.message.lines().next().unwrap_or_default();
+    format!("{}: {first}{gain}", rolled_back.reason.name())
+}

@@ -1,0 +1,111 @@
+//! `status`: where campaigns stand.
+
+use kopt_schema::exit::Exit;
+use kopt_schema::message::{CampaignStatus, Message};
+
+use super::campaigns::Which;
+use crate::campaign::folder::Home;
+use crate::campaign::{journal, lock};
+use crate::context::Context;
+use crate::error::Result;
+use crate::ledger::{Phase, State};
+use crate::shell::table::{Align, Table};
+use crate::shell::{Shell, units};
+
+/// Tells where each campaign stands, the newest last.
+///
+/// # Errors
+/// When cargo cannot say where, or output cannot be written.
+pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit> {
+    let (workspace, found) = which.all(context)?;
+    let home = Home::of(&workspace.root);
+    if found.is_empty() {
+        shell.say("No campaign. `cargo kopt optimize -p KERNEL` begins one.\n");
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&[
+        ("campaign", Align::Left),
+        ("phase", Align::Left),
+        ("round", Align::Right),
+        ("accepted", Align::Right),
+        ("gain so far [95 %]", Align::Right),
+        ("time", Align::Right),
+        ("cost", Align::Right),
+        ("", Align::Left),
+    ]);
+    let mut damaged = false;
+    for (folder, target) in found {
+        let state = match journal::look(&folder.events()) {
+            Ok(state) => state,
+            Err(error) => {
+                shell.error(&error)?;
+                damaged = true;
+                continue;
+            }
+        };
+        let holder = lock::holder(&home, &target.kernel);
+        let running = holder.is_some_and(|holder| holder.words.contains(&target.campaign));
+        let status = of(&state, &target, running, &home);
+        table.row([
+            status.campaign.clone(),
+            status.phase.clone(),
+            format!("{}/{}", status.round, status.max_rounds),
+            status.accepted.to_string(),
+            status.gain.map_or_else(String::new, |[gain, low, high]| {
+                format!("{:+.1} % [{:+.1}, {:+.1}]", 100.0 * gain, 100.0 * low, 100.0 * high)
+            }),
+            units::seconds(status.elapsed_s),
+            status.cost_usd.map_or_else(String::new, |cost| format!("{cost:.2} USD")),
+            match (running, state.phase()) {
+                (true, _) => "running".to_owned(),
+                (false, Phase::Over) => String::new(),
+                (false, _) => "not running: `cargo kopt resume` goes on".to_owned(),
+            },
+        ]);
+        shell.message(&Message::Status(status))?;
+    }
+    shell.say(&table.render());
+    Ok(if damaged { Exit::Locked } else { Exit::Ok })
+}
+
+fn of(state: &State, target: &kopt_schema::campaign::Target, running: bool, home: &Home) -> CampaignStatus {
+    let accepted = state.accepted().count();
+    let finished = state.rounds.iter().filter(|round| round.outcome.is_some()).count();
+    let worktree = home.worktree(&target.campaign);
+    CampaignStatus {
+        campaign: target.campaign.clone(),
+        kernel: target.kernel.clone(),
+        phase: name(&state.phase()).to_owned(),
+        running,
+        round: state.rounds.last().map_or(1, |round| round.number),
+        max_rounds: target.max_rounds,
+        accepted,
+        rolled_back: finished - accepted,
+        gain: state.chain_gain().map(|(gain, low, high)| [gain, low, high]),
+        incumbent: state.incumbent().to_owned(),
+        branch: target.git_branch.clone(),
+        worktree: home
+            .path
+            .parent()
+            .map_or(worktree.as_path(), |root| worktree.strip_prefix(root).unwrap_or(&worktree))
+            .to_string(),
+        elapsed_s: state.elapsed_s,
+        cost_usd: state.spent().cost_usd,
+        false_accept: state.false_accept_bound(),
+    }
+}
+
+const fn name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::DefineTarget => "define-target",
+        Phase::Prepare => "prepare",
+        Phase::ReadTips => "read-tips",
+        Phase::Baseline => "baseline",
+        Phase::Analyze => "analyze",
+        Phase::Propose { .. } => "propose",
+        Phase::Validate { .. } => "validate",
+        Phase::Learn { .. } => "learn",
+        Phase::Report => "report",
+        Phase::Over => "over",
+    }
+}
