@@ -121,11 +121,7 @@ impl Campaign<'_> {
         if !changes.forbidden.is_empty() {
             let told: Vec<String> =
                 changes.forbidden.iter().map(|one| format!("{} ({})", one.path, one.what)).collect();
-            let message = format!(
-                "it touches what it may not: {}; only {} may change",
-                told.join(", "),
-                self.target.kernel_sources.join(", ")
-            );
+            let message = format!("{}; only {} may change", told.join(", "), self.target.kernel_sources.join(", "));
             return self.refuse(round, attempt, Reason::Forbidden, &message, spent, retry);
         }
         if changes.changed.is_empty() {

@@ -54,7 +54,7 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
             status.gain.map_or_else(String::new, |[gain, low, high]| {
                 format!("{:+.1} % [{:+.1}, {:+.1}]", 100.0 * gain, 100.0 * low, 100.0 * high)
             }),
-            units::seconds(status.elapsed_s),
+            units::duration(status.elapsed_s),
             status.cost_usd.map_or_else(String::new, |cost| format!("{cost:.2} USD")),
             match (running, state.phase()) {
                 (true, _) => "running".to_owned(),

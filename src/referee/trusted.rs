@@ -58,7 +58,8 @@ impl Trusted {
             return Err(Error::setup(format!("the manifest of `{name}` is wrong in the base")));
         };
         let target = folder.join("judge");
-        let place = Place { target: Some(&target), locked: has_lock };
+        let lean = lean(&root, name);
+        let place = Place { target: Some(&target), locked: has_lock, arguments: &lean };
         let built = build::executables_in(
             context,
             shell.manner(),
@@ -98,7 +99,7 @@ pub fn plain_test(
             "bench",
             "--quiet",
         ]);
-        command.args(["--package", name, "--test", "correctness"]).args(arguments);
+        command.args(["--package", name, "--test", "correctness"]).args(lean(&root, name)).args(arguments);
         if has_lock {
             command.arg("--locked");
         }
@@ -118,6 +119,11 @@ pub fn plain_test(
         true => Ok(()),
         false => Err(Error::new(Exit::Incorrect, format!("`cargo test` of `{name}` fails")).cause(said(&tested))),
     }
+}
+
+/// How the judge of package `name` is built.
+fn lean(root: &Utf8Path, name: &str) -> Vec<String> {
+    build::lean(name, &fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default())
 }
 
 /// Lines of a program's output that an error carries.

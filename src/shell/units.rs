@@ -54,9 +54,29 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// How long something may take, as people say it: `90 s`, `10 min`, `2 h`, `1 h 30 min`.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match (whole / 3600, whole % 3600 / 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, 1, seconds) => format!("{} s", 60 + seconds),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, 0, _) => format!("{hours} h"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_told_as_people_say_them() {
+        let told = [0.0, 59.6, 90.0, 600.0, 754.0, 7200.0, 5400.0].map(duration);
+        assert_eq!(told, ["0 s", "1 min", "90 s", "10 min", "12 min 34 s", "2 h", "1 h 30 min"]);
+    }
 
     #[test]
     fn three_digits_in_the_unit_that_fits() {

@@ -3,15 +3,15 @@
 //! The absence of a reply is a finding, not an error: see [`Loss`].
 
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use command_fds::{CommandFdExt as _, FdMapping};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::FailureKind;
-use kopt_schema::wire::{self, Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, WIRE_VERSION};
+use kopt_schema::wire::{self, Blame, Reply, Request, Turn, WIRE_VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::arena::Arena;
@@ -44,6 +44,27 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// No reply is longer than this.
 const LONGEST_REPLY: usize = 1 << 16;
+
+/// Held while a worker is started: its descriptors can be inherited for that long, and no other worker may get them.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Starts a worker that has these descriptors, as numbers in its last argument.
+///
+/// Nothing is done between fork and exec, so that the system need not fork at all: a judge holds gigabytes, and copying
+/// the page tables of these took half the time of a check.
+fn with_files(command: &mut Command, files: Vec<OwnedFd>) -> std::io::Result<Child> {
+    let _alone = STARTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let beyond = worker::beyond(files.len());
+    let mut inherited = Vec::new();
+    for file in files {
+        let twin = rustix::io::fcntl_dupfd_cloexec(&file, beyond)?;
+        rustix::io::fcntl_setfd(&twin, rustix::io::FdFlags::empty())?;
+        inherited.push(twin);
+    }
+    let numbers: Vec<String> = inherited.iter().map(|file| file.as_raw_fd().to_string()).collect();
+    // The twins are closed here, whatever comes of it: with the answer's end open, a worker's death would go unnoticed.
+    command.arg(numbers.join(",")).spawn()
+}
 
 /// A running worker.
 pub(crate) struct Contestant {
@@ -80,13 +101,11 @@ impl Contestant {
         let failed =
             |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
-        let mut mappings = vec![FdMapping { parent_fd: answer.into(), child_fd: REPLY_FD }];
+        let mut given_files: Vec<OwnedFd> = vec![answer.into()];
         let given = files.iter().map(|(inputs, outputs)| (inputs.len() + outputs.len()) as u64).sum();
-        for (index, (inputs, outputs)) in (0i32..).zip(files) {
-            let both = [inputs.descriptor(false), outputs.descriptor(true)];
-            for (offset, descriptor) in (0i32..).zip(both) {
-                let parent_fd: OwnedFd = descriptor.map_err(|error| failed("shared memory", &error))?;
-                mappings.push(FdMapping { parent_fd, child_fd: FIRST_MEMORY_FD + 2 * index + offset });
+        for (inputs, outputs) in files {
+            for descriptor in [inputs.descriptor(false), outputs.descriptor(true)] {
+                given_files.push(descriptor.map_err(|error| failed("shared memory", &error))?);
             }
         }
         let program = std::env::current_exe().map_err(|error| failed("this program's path", &error))?;
@@ -97,10 +116,7 @@ impl Contestant {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
-        command.fd_mappings(mappings).map_err(|error| failed("descriptors", &error))?;
-        let mut child = command.spawn().map_err(|error| failed("worker", &error))?;
-        // The command holds the descriptors of the child's ends: with them open, its death would not close the pipe.
-        drop(command);
+        let mut child = with_files(&mut command, given_files).map_err(|error| failed("worker", &error))?;
         let requests = child.stdin.take();
         let (unread, addresses, device) = (Vec::new(), Vec::new(), String::new());
         Ok(Self { child, requests, replies, unread, addresses, memory: u64::MAX, given, device })

@@ -15,8 +15,26 @@ use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, 
 
 use super::backend::{self, Backend, BackendError, Timing};
 
-/// The only argument of a worker.
+/// The first argument of a worker; the second is the numbers of its descriptors.
 pub(crate) const ARGUMENT: &str = "--kopt-worker";
+
+/// Numbers of descriptors from here on are none that a worker with so many puts them at.
+pub(crate) fn beyond(files: usize) -> i32 {
+    i32::try_from(files).unwrap_or(0) + FIRST_MEMORY_FD + 64
+}
+
+/// Puts the descriptors that the judge passed on, by their numbers, where they belong: the channel first, then the memory.
+fn settle() -> Option<()> {
+    let numbers = std::env::args().nth(2)?;
+    for (place, number) in (REPLY_FD..).zip(numbers.split(',')) {
+        let number: i32 = number.parse().ok()?;
+        // SAFETY: plain system calls on numbers; this process has opened nothing at either yet.
+        if unsafe { libc::dup2(number, place) } < 0 || unsafe { libc::close(number) } < 0 {
+            return None;
+        }
+    }
+    Some(())
+}
 
 /// If this process was started as a worker, serves until the channel closes.
 pub(crate) fn serve_if_asked() -> Option<ExitCode> {
@@ -27,6 +45,9 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
 fn serve() -> ExitCode {
     // A judge that is killed must not leave a kernel running.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    if settle().is_none() {
+        return ExitCode::FAILURE;
+    }
     catch_faults();
     // SAFETY: the judge opened this descriptor for the worker, and nothing else in this process uses it.
     let mut replies = unsafe { File::from_raw_fd(REPLY_FD) };

@@ -58,8 +58,8 @@ fn rows(target: &Target) -> Vec<(&'static str, String)> {
     let limits = format!(
         "{}, {}{cost}; {} for a proposal",
         count(target.max_rounds as usize, "round"),
-        units::seconds(target.max_time_s),
-        units::seconds(target.round_time_s)
+        units::duration(target.max_time_s),
+        units::duration(target.round_time_s)
     );
     let mut rows = vec![
         (

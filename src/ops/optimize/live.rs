@@ -12,7 +12,7 @@ use crate::ledger::State;
 use crate::ops::compare::live::{name_of, words};
 use crate::ops::compare::report;
 use crate::referee;
-use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, units};
+use crate::shell::{BAD, GOOD, Shell, TOLD, count, units};
 
 /// Follows a campaign.
 pub struct Live<'a> {
@@ -82,12 +82,11 @@ fn line(target: &Target, state: &State, event: &Event) -> Option<(String, anstyl
         Event::Baseline(baseline) => told("Baseline", of_baseline(baseline)),
         Event::Proposed(proposed) => {
             let from = proposed.proposal.source.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            let again = if proposed.attempt > 1 { format!(", attempt {}", proposed.attempt) } else { String::new() };
+            let again = match refused_before(state, proposed.attempt) {
+                Some(reason) => format!(", attempt {} (the last one: {reason})", proposed.attempt),
+                None => String::new(),
+            };
             told(&format!("Round {}", proposed.round), format!("{}{from}{again}", proposed.proposal.title))
-        }
-        Event::Refused(refused) => {
-            let first = refused.message.lines().next().unwrap_or_default();
-            Some((format!("Round {}", refused.round), MIND, format!("attempt {}: {first}", refused.attempt)))
         }
         Event::Accepted(accepted) => Some(("ACCEPTED".to_owned(), GOOD, of_accepted(state, accepted))),
         Event::RolledBack(rolled_back) => Some(("ROLLED BACK".to_owned(), BAD, of_rollback(state, rolled_back))),
@@ -95,6 +94,13 @@ fn line(target: &Target, state: &State, event: &Event) -> Option<(String, anstyl
         Event::Ended(ended) => told("Ended", ended.termination.name().to_owned()),
         _ => None,
     }
+}
+
+/// Why the attempt before this one went no further.
+fn refused_before(state: &State, attempt: u32) -> Option<&'static str> {
+    let attempts = &state.rounds.last()?.attempts;
+    let before = attempts.iter().rev().find(|one| one.number < attempt)?;
+    before.refused.as_ref().map(|refused| refused.reason.name())
 }
 
 fn of_baseline(baseline: &Baseline) -> String {

@@ -12,6 +12,8 @@
 #[path = "../../support/bench.rs"]
 #[allow(dead_code, reason = "shared with other benchmarks")]
 mod bench;
+#[path = "../../support/measuring.rs"]
+mod measuring;
 mod peers;
 #[path = "../../support/queue.rs"]
 #[allow(dead_code, reason = "shared with other benchmarks")]

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, StageKind};
 use serde::{Deserialize, Serialize};
 
+use super::measuring;
 use super::peers::{self, Peers};
 use super::queue::Failure;
 use super::scenario::Scenario;
@@ -115,7 +116,7 @@ impl Rows {
     /// The rows of this version of the code.
     pub fn open(root: &Utf8Path) -> Result<Self, Failure> {
         let file = root.join("tests/benchmarks/referee.jsonl");
-        let key = key(root)?;
+        let key = measuring::key(root, &measuring::REFEREE)?;
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
@@ -141,44 +142,4 @@ impl Rows {
         self.rows.push(row);
         Ok(())
     }
-}
-
-/// Digest of everything that measures and judges, comments and tests aside: these change nothing.
-fn key(root: &Utf8Path) -> Result<String, Failure> {
-    const CODE: [&str; 9] = [
-        "harness/src/runner/judge",
-        "harness/src/runner/contestant.rs",
-        "harness/src/runner/worker.rs",
-        "harness/src/runner/memory.rs",
-        "harness/src/runner/backend/cpu.rs",
-        "harness/stats/src",
-        "src/gate",
-        "src/referee/mod.rs",
-        "src/referee/course.rs",
-    ];
-    let mut files = Vec::new();
-    for path in CODE {
-        gather(&root.join(path), &mut files)?;
-    }
-    files.sort();
-    let mut all = String::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file)?;
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
-        lines.for_each(|line| all.push_str(line));
-    }
-    Ok(kopt_build::digest_of_bytes(all.as_bytes())[..12].to_owned())
-}
-
-fn gather(path: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> Result<(), Failure> {
-    let apart = ["tests.rs", "simulation.rs", "words.rs"];
-    if path.is_dir() {
-        for entry in path.read_dir_utf8()? {
-            gather(entry?.path(), files)?;
-        }
-    } else if !apart.contains(&path.file_name().unwrap_or_default()) {
-        files.push(path.to_owned());
-    }
-    Ok(())
 }

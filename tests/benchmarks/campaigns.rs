@@ -1,0 +1,178 @@
+//! Whole campaigns on the CPU examples, each with the crate's own queue in a clone of this repository: which patches were
+//! accepted, beside what each is really worth (`patches/truth.toml`).
+//!
+//!     cargo bench --bench campaigns -- [--minutes 30] [--only softmax-cpu] [--report]
+//!
+//! Each campaign is one row of `campaigns.jsonl` beside this file, keyed by a digest of everything that measures and judges:
+//! a run that is cut off goes on where it was. The clone is of the last commit: commit first. Run it on a quiet machine.
+
+#![allow(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark's main")]
+
+#[path = "../support/measuring.rs"]
+mod measuring;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_kopt::campaign::folder::Home;
+use cargo_kopt::campaign::journal;
+use cargo_kopt::ledger::{Round, State};
+use kopt_schema::queue::{PatchTruth, Truth, TruthFile};
+use serde::{Deserialize, Serialize};
+
+type Failure = Box<dyn std::error::Error>;
+
+const KERNELS: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped-matmul-cpu"];
+
+/// Campaigns that each kernel wants.
+const WANTED: usize = 5;
+
+/// A gain that must be found, and one that counts as a gain at all.
+const MUST: f64 = 0.05;
+
+/// A campaign.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Row {
+    key: String,
+    kernel: String,
+    date: String,
+    /// Seconds of the campaign, the judge's build among them.
+    seconds: f64,
+    /// Of these, until the baseline was measured.
+    baseline_s: f64,
+    /// The whole gain, measured.
+    total: Option<f64>,
+    /// Each patch and what became of it.
+    patches: BTreeMap<String, String>,
+}
+
+fn main() -> Result<(), Failure> {
+    let (mut minutes, mut only, mut report) = (0.0, None, false);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--minutes" => minutes = words.next().ok_or("--minutes needs a number")?.parse()?,
+            "--only" => only = Some(words.next().ok_or("--only needs a name")?),
+            "--report" => report = true,
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let key = measuring::key(&root, &measuring::REFEREE)?;
+    let file = root.join("tests/benchmarks/campaigns.jsonl");
+    let mut rows: Vec<Row> = Vec::new();
+    for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
+        rows.push(serde_json::from_str(line)?);
+    }
+    rows.retain(|row| row.key == key);
+    let until = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
+    while Instant::now() < until {
+        let count = |kernel: &str| rows.iter().filter(|row| row.kernel == kernel).count();
+        let kernels = KERNELS.into_iter().filter(|kernel| only.as_ref().is_none_or(|only| only == kernel));
+        let Some(kernel) = kernels.min_by_key(|kernel| count(kernel)).filter(|kernel| count(kernel) < WANTED) else {
+            eprintln!("every kernel has the campaigns it wants");
+            break;
+        };
+        let row = Row { key: key.clone(), ..campaign(&root, kernel)? };
+        eprintln!("{kernel}: {:.0} s, total {:+.1} %", row.seconds, 100.0 * row.total.unwrap_or(0.0));
+        let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
+        writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        rows.push(row);
+    }
+    if report {
+        println!("{}", tables(&root, &rows)?);
+    } else if minutes == 0.0 {
+        eprintln!("campaigns: nothing to do; say how long: --minutes 30, or --report");
+    }
+    Ok(())
+}
+
+/// Runs one in a clone that is kept for the next, with what was built in it.
+fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
+    let place = root.join("target/kopt-campaigns");
+    let head = git2::Repository::open(root)?.head()?.peel_to_commit()?.id();
+    let repository = match git2::Repository::open(&place) {
+        Ok(repository) => repository,
+        Err(_) => git2::Repository::clone(root.as_str(), place.as_std_path())?,
+    };
+    repository.remote_anonymous(root.as_str())?.fetch(&["+refs/heads/*:refs/remotes/origin/*"], None, None)?;
+    repository.set_head_detached(head)?;
+    repository.checkout_head(Some(git2::build::CheckoutBuilder::new().force()))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"));
+    command.args(["optimize", "-p", kernel, "--yes", "--new", "-q"]).current_dir(&place);
+    for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"] {
+        command.env_remove(name);
+    }
+    let status = command.status()?;
+    if !status.success() {
+        return Err(format!("the campaign on {kernel} ended with {status}").into());
+    }
+    let campaigns = Home::of(&place).campaigns();
+    let (folder, target) =
+        campaigns.iter().rev().find(|(_, target)| target.kernel == kernel).ok_or("there is no campaign")?;
+    let state = journal::look(&folder.events()).map_err(|error| error.to_string())?;
+    Ok(Row {
+        key: String::new(),
+        kernel: kernel.to_owned(),
+        date: target.created[..10].to_owned(),
+        seconds: (10.0 * state.elapsed_s).round() / 10.0,
+        baseline_s: (10.0 * state.rounds.first().map_or(0.0, |round| round.began_s)).round() / 10.0,
+        total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
+        patches: patches(&state),
+    })
+}
+
+fn patches(state: &State) -> BTreeMap<String, String> {
+    let source = |round: &Round| {
+        let refused = round.attempts.iter().find_map(|attempt| attempt.refused.as_ref()?.source.clone());
+        round.proposal().and_then(|proposal| proposal.source.clone()).or(refused)
+    };
+    state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
+}
+
+/// A row a patch: its worth, and how often it was accepted.
+fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
+    let mut text = String::new();
+    for kernel in KERNELS {
+        let of_kernel: Vec<&Row> = rows.iter().filter(|row| row.kernel == kernel).collect();
+        let truth = root.join("example-kernels").join(kernel).join("patches/truth.toml");
+        let truth: TruthFile = toml::from_str(&std::fs::read_to_string(truth)?)?;
+        let times: Vec<String> = of_kernel.iter().map(|row| format!("{:.0}", row.seconds)).collect();
+        let totals: Vec<String> =
+            of_kernel.iter().map(|row| format!("{:+.0} %", 100.0 * row.total.unwrap_or(0.0))).collect();
+        text.push_str(&format!(
+            "\n{kernel}: {} campaigns, seconds {}; total {}\n\n| patch | is | gain | accepted | otherwise |\n|---|---|---:|---:|---|\n",
+            of_kernel.len(),
+            times.join(", "),
+            totals.join(", ")
+        ));
+        for patch in &truth.patches {
+            text.push_str(&line(patch, &of_kernel));
+        }
+    }
+    Ok(text)
+}
+
+fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
+    let outcomes: Vec<&String> = rows.iter().filter_map(|row| row.patches.get(&patch.patch)).collect();
+    let accepted = outcomes.iter().filter(|name| name.starts_with("ACCEPTED")).count();
+    let mut others: Vec<String> =
+        outcomes.iter().filter(|name| !name.starts_with("ACCEPTED")).map(|name| (*name).clone()).collect();
+    others.sort();
+    others.dedup();
+    let gain = patch.aggregate.map_or(f64::NAN, |aggregate| aggregate.gain);
+    let wrong = (accepted > 0 && patch.truth != Truth::Helps) || (gain >= MUST && accepted < outcomes.len());
+    let shown = if gain.is_nan() { String::new() } else { format!("{:+.1} %", 100.0 * gain) };
+    let mark = if wrong { " **wrong**" } else { "" };
+    format!(
+        "| {} | {:?} | {shown} | {accepted} of {}{mark} | {} |\n",
+        patch.patch,
+        patch.truth,
+        outcomes.len(),
+        others.join(", ")
+    )
+}

@@ -1,0 +1,47 @@
+//! Digests of the code that a benchmark's rows rest on: rows of another version are never counted.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Everything that measures and judges.
+pub const REFEREE: [&str; 9] = [
+    "harness/src/runner/judge",
+    "harness/src/runner/contestant.rs",
+    "harness/src/runner/worker.rs",
+    "harness/src/runner/memory.rs",
+    "harness/src/runner/backend/cpu.rs",
+    "harness/stats/src",
+    "src/gate",
+    "src/referee/mod.rs",
+    "src/referee/course.rs",
+];
+
+/// Digest of `code`, comments and tests aside: these change nothing.
+pub fn key(root: &Utf8Path, code: &[&str]) -> Result<String, Failure> {
+    let mut files = Vec::new();
+    for path in code {
+        gather(&root.join(path), &mut files)?;
+    }
+    files.sort();
+    let mut all = String::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file)?;
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
+        lines.for_each(|line| all.push_str(line));
+    }
+    Ok(kopt_build::digest_of_bytes(all.as_bytes())[..12].to_owned())
+}
+
+fn gather(path: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> Result<(), Failure> {
+    let apart = ["tests.rs", "simulation.rs", "words.rs"];
+    if path.is_dir() {
+        for entry in path.read_dir_utf8()? {
+            gather(entry?.path(), files)?;
+        }
+    } else if !apart.contains(&path.file_name().unwrap_or_default()) {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}
