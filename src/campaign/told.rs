@@ -3,8 +3,8 @@
 use camino::Utf8Path;
 use kopt_schema::campaign::event::{Measured, Proposed, ShapeTime};
 use kopt_schema::campaign::{Bucket, Proposal};
-use kopt_schema::evidence::{Estimate, Evidence};
-use kopt_schema::manifest::ShapeValue;
+use kopt_schema::evidence::{Ceilings, Estimate, Evidence};
+use kopt_schema::manifest::{Backend, ShapeValue};
 
 use super::{Campaign, folder};
 use crate::error::{Error, Result};
@@ -16,6 +16,9 @@ use crate::proposer::brief::{
 use crate::records::{
     BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
 };
+
+/// Bytes of instructions that a proposer is given at most.
+const DISASSEMBLY: usize = 48 << 10;
 
 /// SHA-256 of a file.
 pub fn digest_of(path: &Utf8Path) -> Result<String> {
@@ -153,7 +156,7 @@ impl Campaign<'_> {
             takeaway: tip.takeaway,
             kind: if tip.kind == kopt_knowledge::Kind::Technique { "technique" } else { "anti-pattern" }.to_owned(),
         });
-        let rollbacks = state.rollbacks_in_a_row();
+        let (rollbacks, newest) = (state.rollbacks_in_a_row(), self.newest());
         let spent = state.spent().cost_usd.unwrap_or(0.0);
         Ok(Dossier {
             shapes: state.latest_times().iter().map(standing).collect(),
@@ -167,14 +170,47 @@ impl Campaign<'_> {
             tips: tips.collect(),
             last_rollback: self.last_rollback(),
             profile: None,
-            disassembly: None,
-            ceilings: None,
-            compiler: String::new(),
-            flags: self.kernel.manifest.flags.clone(),
+            disassembly: if ledger::ladder(rollbacks) >= ledger::Rung::Disassembly { self.disassembly() } else { None },
+            ceilings: newest.as_ref().and_then(|found| found.ceilings.as_ref()).map(ceilings),
+            compiler: newest.as_ref().map(|found| found.incumbent.compiler.clone()).unwrap_or_default(),
+            flags: newest.map_or_else(|| self.kernel.manifest.flags.clone(), |found| found.incumbent.flags),
             allowed: self.target.kernel_sources.clone(),
             time_left_s: (self.target.max_time_s - self.journal.elapsed_s()).max(0.0),
             cost_left_usd: self.target.max_cost_usd.map(|most| (most - spent).max(0.0)),
         })
+    }
+
+    /// The newest evidence that is there: of the last round that was measured, or of the baseline.
+    fn newest(&self) -> Option<Evidence> {
+        let measured = self.state().rounds.iter().rev().find_map(|round| Some((round.number, round.verdict()?)));
+        let of_round = measured.and_then(|(number, measured)| self.evidence_of(number, measured).ok());
+        of_round.or_else(|| {
+            let bytes = std::fs::read(self.folder.round(1).join("evidence.json")).ok()?;
+            crate::referee::evidence::read("the baseline's evidence", &bytes).ok()
+        })
+    }
+
+    /// The instructions of the version that stands, where the system has a disassembler.
+    fn disassembly(&self) -> Option<String> {
+        let tools = self.tools.as_ref()?;
+        let stands = tools.stand.compile(&self.lineage, self.state().incumbent(), "the version that stands").ok()?;
+        let object = stands.object()?;
+        let mut command = std::process::Command::new(if self.kernel.manifest.backend == Backend::Cpu {
+            "objdump"
+        } else {
+            "cuobjdump"
+        });
+        match self.kernel.manifest.backend {
+            Backend::Cpu => command.args(["--disassemble", "--no-show-raw-insn", "--section=.text"]),
+            Backend::Cuda | Backend::Hip => command.arg("--dump-sass"),
+        };
+        let said = crate::process::capture({
+            command.arg(object);
+            command
+        });
+        let text = said.ok().filter(|said| said.status.success())?.stdout;
+        let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at < DISASSEMBLY).last().unwrap_or(0);
+        Some(text[..end].to_owned()).filter(|text| !text.is_empty())
     }
 
     /// The change that was rolled back last, if nothing was accepted since.
@@ -206,4 +242,12 @@ fn past(round: &Round) -> PastRound {
         gain: round.accepted().map(|accepted| accepted.gain).or_else(|| round.verdict()?.aggregate),
         reason: round.rolled_back().map(|rolled_back| rolled_back.message.clone()),
     }
+}
+
+/// What the device can do at most, in words.
+fn ceilings(ceilings: &Ceilings) -> String {
+    let giga = |rate: f64, of: &str| crate::shell::units::giga(rate, of);
+    let read = ceilings.read_bytes_per_s.map(|rate| format!(", read {}", giga(rate, "B"))).unwrap_or_default();
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", FMA {}", giga(rate, "FLOP"))).unwrap_or_default();
+    format!("{}: copy {}{read}{fma}, measured", ceilings.device, giga(ceilings.copy_bytes_per_s, "B"))
 }

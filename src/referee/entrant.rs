@@ -50,6 +50,13 @@ pub fn compile(folder: &Utf8Path, versions: &[Version<'_>]) -> Result<Vec<Entran
 }
 
 impl Entrant {
+    /// The object's file.
+    #[must_use]
+    pub fn object(&self) -> Option<Utf8PathBuf> {
+        let candidate: Candidate = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
+        Some(self.file.parent()?.join(candidate.object?))
+    }
+
     fn of(version: &Version<'_>, file: Utf8PathBuf) -> Result<Self> {
         let unreadable = |error: &dyn std::error::Error| Error::setup(format!("cannot read `{file}`")).because(error);
         let text = std::fs::read(&file).map_err(|error| unreadable(&error))?;

@@ -17,13 +17,13 @@ use crate::shell::{BAD, GOOD, Shell, TOLD, count, units};
 /// Follows a campaign.
 pub struct Live<'a> {
     shell: &'a mut Shell,
-    /// What the bar says before everything else.
-    doing: String,
+    /// What the bar says after everything else: accepted rounds, gain, what is left.
+    so_far: String,
 }
 
 impl<'a> Live<'a> {
     pub fn new(shell: &'a mut Shell) -> Self {
-        Self { shell, doing: String::new() }
+        Self { shell, so_far: String::new() }
     }
 }
 
@@ -35,6 +35,7 @@ impl Audience for Live<'_> {
 
     fn event(&mut self, target: &Target, state: &State, entry: &Entry) -> Result<()> {
         self.shell.progress().finish();
+        self.so_far = so_far(target, state);
         if let Some((word, style, line)) = line(target, state, &entry.event) {
             self.shell.status(&word, style, &line);
         }
@@ -51,16 +52,26 @@ impl Audience for Live<'_> {
             referee::Event::Opened(_) | referee::Event::Ceilings(_) | referee::Event::Checked(_) => {}
             referee::Event::Launched(progress) => {
                 bar.length(progress.next_look.unwrap_or(progress.launches));
-                bar.at(progress.launches, &format!("{}: {}", name_of(progress.stage), words(progress)));
+                let now = format!("{}: {}; {}", name_of(progress.stage), words(progress), self.so_far);
+                bar.at(progress.launches, &now);
             }
         }
         Ok(())
     }
 
     fn doing(&mut self, words: &str) {
-        words.clone_into(&mut self.doing);
         self.shell.progress().start(words, None);
+        self.shell.progress().at(0, &self.so_far);
     }
+}
+
+/// `2 accepted, +85.3 %, 1 h 52 min and 7.50 USD left`.
+fn so_far(target: &Target, state: &State) -> String {
+    let gain = state.chain_gain().map(|(gain, ..)| format!(", {:+.1} %", 100.0 * gain)).unwrap_or_default();
+    let spent = state.spent().cost_usd.unwrap_or(0.0);
+    let money = target.max_cost_usd.map(|most| format!(" and {:.2} USD", (most - spent).max(0.0))).unwrap_or_default();
+    let time = units::duration((target.max_time_s - state.elapsed_s).max(0.0));
+    format!("{} accepted{gain}, {time}{money} left", state.accepted().count())
 }
 
 /// A line for people, where the event is worth one.
