@@ -94,6 +94,7 @@ impl Bouts {
         purpose: Purpose,
     ) -> Result<Evidence> {
         let _lock = trusted::lock(audience.shell(), &self.own)?;
+        self.judge_is_unchanged()?;
         let shapes = if purpose == Purpose::Quick { &target.representative_shapes } else { &target.target_shapes };
         let bout = Match {
             kernel: &self.kernel,
@@ -117,6 +118,22 @@ impl Bouts {
             let _ = self.store.write();
         }
         Ok(evidence)
+    }
+}
+
+impl Bouts {
+    /// Everybody's verdict rests on it, and its file lies where an agent can write.
+    fn judge_is_unchanged(&self) -> Result<()> {
+        let bytes = fs::read(&self.judge)
+            .map_err(|error| Error::setup(format!("cannot read the judge `{}`", self.judge)).because(&error))?;
+        if digest(&bytes) == self.digest {
+            return Ok(());
+        }
+        Err(Error::new(
+            Exit::Integrity,
+            format!("the judge was changed while the campaign was at work: `{}`", self.judge),
+        )
+        .hint("find out who writes there; `cargo kopt resume` builds it again from the campaign's base"))
     }
 }
 

@@ -44,6 +44,7 @@ impl Campaign<'_> {
 
     /// REPORT: the version that stands against the baseline, measured, and everything told.
     pub(super) fn report(&mut self) -> Result<()> {
+        self.make_up_baseline()?;
         let (base, head) = (self.target.base.clone(), self.state().incumbent().to_owned());
         let mut found = None;
         if head != base && self.state().last_accepted().is_some() {
@@ -65,7 +66,11 @@ impl Campaign<'_> {
             evidence: found.as_ref().map(|(digest, _)| digest.clone()),
             total: found.as_ref().and_then(|(_, evidence)| evidence.verdict.aggregate),
             shapes,
-        }))?;
+        }))
+    }
+
+    /// What is left to do when the report is written. The worktree goes last: while it stands, `resume` comes here.
+    pub(super) fn tidy(&mut self) -> Result<()> {
         self.write_logs()?;
         self.store_end()?;
         // The branch has everything; the folder would only go stale.

@@ -61,10 +61,29 @@ impl Home {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut found: Vec<(Folder, Target)> = names
             .map(|name| self.campaign(&name))
+            .filter(Folder::has_begun)
             .filter_map(|folder| folder.target().ok().map(|target| (folder, target)))
             .collect();
         found.sort_by(|a, b| (&a.1.created, &a.0.name).cmp(&(&b.1.created, &b.0.name)));
         found
+    }
+
+    /// What is wrong with the target of a campaign whose name begins so, where one cannot be read.
+    #[must_use]
+    pub fn unreadable(&self, name: Option<&str>) -> Option<Error> {
+        let entries = fs::read_dir(self.path.join("campaigns")).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|found| name.is_none_or(|name| found.starts_with(name)));
+        names.sort();
+        let begun = names.iter().map(|name| self.campaign(name)).filter(Folder::has_begun);
+        begun.rev().find_map(|folder| folder.target().err())
+    }
+
+    /// Whether the worktree of a campaign is gone; while it is not, one that is over was killed before it had tidied up.
+    #[must_use]
+    pub fn is_tidy(&self, campaign: &str) -> bool {
+        let worktree = self.worktree(campaign);
+        !worktree.exists() && !Utf8PathBuf::from(format!("{worktree}.removed")).exists()
     }
 
     /// The worktree of a campaign.
@@ -75,6 +94,11 @@ impl Home {
 }
 
 impl Folder {
+    /// Whether there was ever an event: a process that was killed before the first one leaves a folder with a target.
+    fn has_begun(&self) -> bool {
+        self.events().exists() || self.path.join("rounds").exists()
+    }
+
     /// `manifest.toml`.
     #[must_use]
     pub fn manifest(&self) -> Utf8PathBuf {

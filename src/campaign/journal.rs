@@ -8,6 +8,7 @@ use std::time::Instant;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::campaign::{Entry, Event};
 use kopt_schema::exit::Exit;
+use sha2::{Digest as _, Sha256};
 
 use super::folder;
 use crate::error::{Error, Result};
@@ -20,6 +21,8 @@ pub struct Journal {
     path: Utf8PathBuf,
     file: File,
     length: u64,
+    /// Of everything that was written: the file lies where others can write, too.
+    digest: Sha256,
     state: State,
     /// Seconds that the campaign had run before this process took over.
     before_s: f64,
@@ -37,6 +40,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             length: 0,
+            digest: Sha256::new(),
             state: State::default(),
             before_s: 0.0,
             begun: Instant::now(),
@@ -65,10 +69,12 @@ impl Journal {
         if text.last().is_some_and(|last| *last != b'\n') {
             // Only its newline was lost: the event itself stands.
             file.write_all(b"\n").map_err(|error| failed(path, &error))?;
+            text.push(b'\n');
             length += 1;
         }
-        let before_s = state.elapsed_s;
-        Ok((Self { path: path.to_owned(), file, length, state, before_s, begun: Instant::now() }, repaired))
+        let (before_s, begun) = (state.elapsed_s, Instant::now());
+        let digest = Sha256::new_with_prefix(&text);
+        Ok((Self { path: path.to_owned(), file, length, digest, state, before_s, begun }, repaired))
     }
 
     /// The state after everything that was written.
@@ -86,8 +92,10 @@ impl Journal {
     /// Writes an event down. It is on disk when this returns.
     ///
     /// # Errors
-    /// When it cannot follow, which is a bug, or cannot be written; the file is then as it was.
+    /// When it cannot follow, which is a bug, or cannot be written, or somebody else has changed the file; it is then as
+    /// it was.
     pub fn add(&mut self, event: Event) -> Result<Entry> {
+        self.unchanged()?;
         let elapsed_s = (self.elapsed_s() * 1e3).round() / 1e3;
         let entry = self.state.entry(Moment::now().second(), elapsed_s, event);
         let mut next = self.state.clone();
@@ -104,8 +112,21 @@ impl Journal {
             return Err(failed(&self.path, &error));
         }
         self.length += line.len() as u64;
+        self.digest.update(line.as_bytes());
         self.state = next;
         Ok(entry)
+    }
+
+    /// The file holds what was written, and nothing else.
+    fn unchanged(&self) -> Result<()> {
+        if Sha256::digest(bytes_of(&self.path)?) == self.digest.clone().finalize() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Exit::Locked,
+            format!("`{}` was changed by somebody else while the campaign was at work", self.path),
+        )
+        .hint(format!("find out who writes there. {AS_STORED}")))
     }
 }
 
@@ -130,12 +151,25 @@ fn of_text(path: &Utf8Path, text: &[u8]) -> Result<State> {
         let error = Error::new(Exit::Locked, format!("`{path}` is damaged")).cause(damage.to_string());
         match damage.kind {
             DamageKind::Newer => error.hint("a newer cargo kopt has written it: update this one"),
-            _ => error.hint(
-                "nothing was changed; the copy under refs/kopt/<campaign>/evidence, \
-                 as of the last round, is `git show refs/kopt/<campaign>/evidence:events.jsonl`",
-            ),
+            _ => error.hint(AS_STORED),
         }
     })
+}
+
+const AS_STORED: &str = "nothing was changed; the copy under refs/kopt/<campaign>/evidence, as of the last round, is \
+                         `git show refs/kopt/<campaign>/evidence:events.jsonl`";
+
+/// What git has of the events, as of the last round, must be the beginning of what is on disk.
+///
+/// # Errors
+/// When it is not: events were changed or removed.
+pub fn agrees(path: &Utf8Path, stored: &[u8]) -> Result<()> {
+    if bytes_of(path)?.starts_with(stored) {
+        return Ok(());
+    }
+    Err(Error::new(Exit::Locked, format!("`{path}` is damaged"))
+        .cause("it does not begin with the events that were stored with the last round: some were changed or removed")
+        .hint(AS_STORED))
 }
 
 fn failed(path: &Utf8Path, error: &std::io::Error) -> Error {

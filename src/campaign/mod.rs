@@ -136,6 +136,7 @@ impl Campaign<'_> {
     /// When something cannot be done. What was written down stands, and the campaign can be taken up again.
     pub fn run(&mut self) -> Result<Progress> {
         loop {
+            self.go_on()?;
             match self.state().phase() {
                 Phase::DefineTarget | Phase::Prepare => self.prepare()?,
                 Phase::ReadTips => self.read_tips()?,
@@ -156,8 +157,21 @@ impl Campaign<'_> {
                 Phase::Validate { round, attempt } => self.validate(round, attempt)?,
                 Phase::Learn { round } => self.learn(round)?,
                 Phase::Report => self.report()?,
-                Phase::Over => return Ok(Progress::Over),
+                Phase::Over => {
+                    self.tidy()?;
+                    return Ok(Progress::Over);
+                }
             }
+        }
+    }
+
+    /// An error once the user has interrupted. Ctrl-C also reaches compilers and `cargo test`: what they say of the
+    /// candidate after it is no finding.
+    fn go_on(&self) -> Result<()> {
+        match self.interrupts.signal() {
+            None => Ok(()),
+            Some(signal) => Err(Error::new(Exit::Locked, format!("interrupted by signal {signal}"))
+                .hint("the campaign is paused, nothing that was decided is lost: `cargo kopt resume` goes on")),
         }
     }
 

@@ -6,11 +6,11 @@ use kopt_schema::campaign::{Event, Target};
 use kopt_schema::exit::Exit;
 
 use super::folder::{Folder, Home, digest};
-use super::journal::Journal;
+use super::journal::{self, Journal};
 use super::{Audience, Campaign, lock, round};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::lineage::{Lineage, Place};
+use crate::lineage::{self, Lineage, Place};
 use crate::manifest::Kernel;
 use crate::process::Interrupts;
 use crate::proposer;
@@ -34,14 +34,13 @@ pub struct Surroundings<'a> {
 ///
 /// # Errors
 /// When another one works on the kernel or is unfinished, or git refuses. Nothing is left behind then but an empty folder.
-pub fn begin<'a>(around: Surroundings<'a>, target: Target) -> Result<Campaign<'a>> {
+pub fn begin<'a>(around: Surroundings<'a>, mut target: Target) -> Result<Campaign<'a>> {
     let home = Home::of(&around.workspace.root);
+    home.make()?;
     let lock = lock::take(&home, &target.kernel, &target.campaign)?;
     // Whatever is wrong with a queue or an agent's command is told before anything is made.
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
-    let folder = home.campaign(&target.campaign);
-    std::fs::create_dir_all(&folder.path)
-        .map_err(|error| Error::new(Exit::Output, format!("cannot make `{}`", folder.path)).because(&error))?;
+    let folder = free_folder(&home, &mut target)?;
     let kept = folder.keep_target(&target)?;
     let worktree = home.worktree(&target.campaign);
     let sources = sources(&target, &around.kernel);
@@ -73,6 +72,29 @@ pub fn begin<'a>(around: Surroundings<'a>, target: Target) -> Result<Campaign<'a
     })
 }
 
+/// A folder of the campaign's own. Another one on the same operator, on another kernel, may have begun in the same
+/// second: then the name gets a number.
+fn free_folder(home: &Home, target: &mut Target) -> Result<Folder> {
+    let wanted = target.campaign.clone();
+    let automatic = target.git_branch.as_ref().is_some_and(|branch| *branch == format!("kopt/{wanted}"));
+    for number in 2_u32.. {
+        let folder = home.campaign(&target.campaign);
+        match std::fs::create_dir(&folder.path) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                target.campaign = format!("{wanted}-{number}");
+                if automatic {
+                    target.git_branch = Some(format!("kopt/{}", target.campaign));
+                }
+            }
+            Err(error) => {
+                return Err(Error::new(Exit::Output, format!("cannot make `{}`", folder.path)).because(&error));
+            }
+        }
+    }
+    Err(Error::new(Exit::Internal, "no name is free"))
+}
+
 /// Takes up a campaign that was begun. What a killed process left is put in order first.
 ///
 /// # Errors
@@ -83,6 +105,9 @@ pub fn resume<'a>(around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'
     let lock = lock::take(&home, &target.kernel, &target.campaign)?;
     let (journal, mut repaired) = Journal::open(&folder.events())?;
     unchanged(&folder, &journal)?;
+    if let Some(stored) = lineage::evidence_of(&around.workspace.root, &target.campaign, "events.jsonl")? {
+        journal::agrees(&folder.events(), &stored)?;
+    }
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
     let worktree = home.worktree(&target.campaign);
     let incumbent = journal.state().incumbent().to_owned();
@@ -166,6 +191,8 @@ impl Campaign<'_> {
                     }
                     self.open_round(round::BY_HAND)?;
                 }
+                // A killed process left it refused for the last time: what is tried now is another round.
+                Phase::Propose { round, .. } if self.is_spent(round)? => {}
                 Phase::Propose { round, attempt } => {
                     self.take(round, attempt, round::BY_HAND, proposal, round::Spent::default(), true)?;
                     break;

@@ -67,9 +67,18 @@ impl Campaign<'_> {
         };
         let (name, incumbent) = (open.proposer.clone(), open.incumbent.clone());
         let failure = open.attempts.last().and_then(|attempt| attempt.refused.clone());
+        if self.is_spent(round)? {
+            return Ok(true);
+        }
         let Some(index) = self.proposers.iter().position(|proposer| proposer.name() == name) else {
-            return Ok(false);
+            let stop = self.folder.stop().exists();
+            if stop {
+                // Nobody would ever hand in the next attempt.
+                self.roll_back(round, Reason::Stopped, "the campaign was stopped while the round was open")?;
+            }
+            return Ok(stop);
         };
+        let retry = self.proposers[index].can_retry();
         if failure.as_ref().is_none_or(|failure| failure.reason.is_put_back()) {
             self.lineage.reset(&incumbent)?;
         }
@@ -90,7 +99,6 @@ impl Campaign<'_> {
             dossier: &dossier,
         };
         let answer = self.proposers[index].propose(self.context, self.interrupts, &brief)?;
-        let retry = self.proposers[index].can_retry();
         for note in &answer.notes {
             self.audience.shell().note(note);
         }
@@ -102,6 +110,18 @@ impl Campaign<'_> {
             }
             Outcome::Failed { reason, message } => self.refuse(round, attempt, reason, &message, spent, retry)?,
         }
+        Ok(true)
+    }
+
+    /// Whether the open round was refused for the last time; it is over then. Only a process that was killed between the
+    /// refusal and the rollback leaves such a one, and the next proposal would be taken for another attempt at it.
+    pub(super) fn is_spent(&mut self, round: u32) -> Result<bool> {
+        let last = self.state().open_round().and_then(|open| open.attempts.last());
+        let Some(refused) = last.and_then(|attempt| attempt.refused.clone()) else { return Ok(false) };
+        if self.may_retry() && may_be_tried_again(&refused) {
+            return Ok(false);
+        }
+        self.roll_back(round, refused.reason, &refused.message)?;
         Ok(true)
     }
 
@@ -132,7 +152,7 @@ impl Campaign<'_> {
                 "by its own words it is {}: a memory of past calls, which training does not repeat",
                 bucket.name()
             );
-            return self.refuse(round, attempt, Reason::Overfit, &message, spent, false);
+            return self.refuse(round, attempt, Reason::Overfit, &message, spent, retry);
         }
         if let Some(like) = ledger::similar(self.state(), &proposal) {
             let message = format!(
@@ -172,11 +192,12 @@ impl Campaign<'_> {
     ) -> Result<()> {
         let (seconds, usage, source) = (spent.seconds, spent.usage, spent.source);
         let message = message.to_owned();
-        self.add(Event::Refused(Refused { round, attempt, reason, message: message.clone(), seconds, usage, source }))?;
-        if retry && attempt < ATTEMPTS {
+        let refused = Refused { round, attempt, reason, message, seconds, usage, source };
+        self.add(Event::Refused(refused.clone()))?;
+        if retry && may_be_tried_again(&refused) {
             return Ok(());
         }
-        self.roll_back(round, reason, &message)
+        self.roll_back(round, reason, &refused.message)
     }
 
     /// The round is over, and the version that stood stands.
@@ -200,6 +221,11 @@ impl Campaign<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether another attempt may follow one that was refused, by whoever can try again.
+fn may_be_tried_again(refused: &Refused) -> bool {
+    refused.attempt < ATTEMPTS && refused.reason != Reason::Overfit
 }
 
 /// A path of the crate, seen from the workspace.

@@ -64,18 +64,6 @@ impl Stand {
         Ok(&self.files)
     }
 
-    /// Compiles the version of `commit` anew into `folder`, past everything that was compiled before.
-    ///
-    /// # Errors
-    /// As [`Self::compile`].
-    pub fn compile_anew(&self, lineage: &Lineage, commit: &str, name: &str) -> Result<Entrant> {
-        self.lay_out(lineage, commit)?;
-        let folder = tempfile::tempdir_in(self.candidates.parent().unwrap_or(&self.candidates))
-            .map_err(|error| cannot(&self.candidates, &error))?;
-        let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.candidates);
-        self.built(path, commit, name)
-    }
-
     fn built(&self, folder: &Utf8Path, commit: &str, name: &str) -> Result<Entrant> {
         let version = Version {
             kernel: &self.kernel,
@@ -90,7 +78,7 @@ impl Stand {
     fn lay_out(&self, lineage: &Lineage, commit: &str) -> Result<()> {
         for source in &self.kernel.manifest.sources {
             let place = self.kernel.member.folder.join(source);
-            match lineage.file(commit, &self.kernel.path.join(source))? {
+            match lineage.file(commit, &super::round::relative(&self.kernel.path, source))? {
                 Some(bytes) if fs::read(&place).is_ok_and(|there| there == bytes) => {}
                 Some(bytes) => {
                     let folder = place.parent().unwrap_or(&self.kernel.member.folder);

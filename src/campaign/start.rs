@@ -7,6 +7,7 @@ use kopt_schema::exit::Exit;
 use kopt_stats::Effect;
 
 use super::bouts::{self, Bouts, Purpose};
+use super::folder::digest;
 use super::stand::{self, Stand};
 use super::{Campaign, Tools, told};
 use crate::error::{Error, Result};
@@ -98,6 +99,23 @@ impl Campaign<'_> {
             launch_s,
         }))?;
         self.write_baseline(&found)
+    }
+}
+
+impl Campaign<'_> {
+    /// The files of round 1, where the process that measured it was killed before it had written them.
+    pub(super) fn make_up_baseline(&self) -> Result<()> {
+        let folder = self.folder.round(1);
+        let Some(baseline) = self.state().baseline.as_ref().filter(|_| !folder.join("summary.md").exists()) else {
+            return Ok(());
+        };
+        let path = folder.join("evidence.json");
+        match std::fs::read(&path) {
+            Ok(bytes) if digest(&bytes) == baseline.evidence => {
+                self.write_baseline(&evidence::read(path.as_str(), &bytes)?)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! VALIDATE: the candidate is compiled, checked and compared with the version that stands; it is accepted as a commit, or
 //! rolled back. Whoever resumes here finds in the ledger how far it got, and nothing is decided twice.
 
+use camino::Utf8Path;
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Accepted, Level, Measured, Proposed, Reason};
 use kopt_schema::campaign::{Bucket, Proposal};
@@ -9,9 +10,11 @@ use kopt_schema::exit::Exit;
 
 use super::bouts::{self, Purpose};
 use super::round::Spent;
+use super::stand::Stand;
 use super::{Campaign, told};
 use crate::error::{Error, Result};
 use crate::referee::evidence;
+use crate::revision::{Revision, Revisions};
 
 /// A full validation of this many seconds needs no quick one before it.
 const QUICK_BEYOND_S: f64 = 30.0;
@@ -32,6 +35,7 @@ impl Campaign<'_> {
         }
         self.audience.doing(&format!("round {round}: {}", proposed.proposal.title));
         if let Some(refused) = self.build_fails(&proposed)? {
+            self.go_on()?;
             let retry = self.may_retry();
             return self.refuse(round, attempt, refused.0, &refused.1, Spent::default(), retry);
         }
@@ -69,7 +73,7 @@ impl Campaign<'_> {
         attempt.measured.iter().rev().find(of_level).cloned()
     }
 
-    fn may_retry(&self) -> bool {
+    pub(super) fn may_retry(&self) -> bool {
         let Some(open) = self.state().open_round() else { return false };
         let asked = self.proposers.iter().find(|proposer| proposer.name() == open.proposer);
         // A person may try as often as an agent.
@@ -162,6 +166,7 @@ impl Campaign<'_> {
             if error.exit() != Exit::Incorrect && error.exit() != Exit::BuildFailed {
                 return Err(error);
             }
+            self.go_on()?;
             let message = format!("the crate's own `cargo test` fails with it: {error}");
             return self.roll_back(round, Reason::Incorrect, &message);
         }
@@ -186,14 +191,32 @@ impl Campaign<'_> {
         evidence::read(path.as_str(), &bytes)
     }
 
-    /// Compiled anew, past every cache, the candidate must be the object that was measured.
+    /// From files that git has, in a folder that is new, past every cache, both sides must compile to what was measured:
+    /// an incumbent that was made slower is as good as a candidate that was made faster.
     fn is_not_what_was_measured(&mut self, proposed: &Proposed, found: &Evidence) -> Result<Option<String>> {
-        self.tools()?;
-        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
-        let anew = tools.stand.compile_anew(&self.lineage, &proposed.candidate, "the candidate")?;
-        Ok((anew.side.code != found.candidate.code).then(|| {
-            "compiled anew it is other code than what was measured: a cache of compiled kernels was changed".to_owned()
-        }))
+        let cannot = |error: &std::io::Error| {
+            Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(error)
+        };
+        let folder = tempfile::tempdir_in(&self.own).map_err(|error| cannot(&error))?;
+        let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
+        let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
+        let files = Revisions::around(&self.root, &path.join("revisions"))?.export(&base)?;
+        let (stand, candidates) = (path.join("stand"), path.join("candidates"));
+        let (context, kernel) = (self.context, &self.target.kernel);
+        let stand = Stand::make(context, self.audience.shell(), &files, kernel, &stand, &candidates)?;
+        let sides = [
+            (self.journal.state().incumbent(), "the version that stands", &found.incumbent.code),
+            (&proposed.candidate, "the candidate", &found.candidate.code),
+        ];
+        for (commit, name, code) in sides {
+            if stand.compile(&self.lineage, commit, name)?.side.code != *code {
+                return Ok(Some(format!(
+                    "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
+                     they were compiled from, were changed"
+                )));
+            }
+        }
+        Ok(None)
     }
 }
 

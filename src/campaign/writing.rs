@@ -17,6 +17,9 @@ use crate::records::{
     Pace, Quantity, RoundFacts, TransferFacts, TrendRow,
 };
 
+/// What is stored of a round.
+const FILES: [&str; 5] = ["summary.md", "proposal.toml", "candidate.diff", "evidence.json", "evidence-quick.json"];
+
 impl Campaign<'_> {
     /// `summary.md` of a round. One that lacks a section is a bug, and stops the campaign.
     pub(super) fn write_summary(&self, facts: &RoundFacts) -> Result<()> {
@@ -288,9 +291,8 @@ impl Campaign<'_> {
     /// The files of a round and the events so far, under the campaign's references.
     pub(super) fn store_round(&self, number: u32) -> Result<()> {
         let folder = self.folder.round(number);
-        let names = ["summary.md", "proposal.toml", "candidate.diff", "evidence.json", "evidence-quick.json"];
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-        for name in names {
+        for name in FILES {
             if let Ok(bytes) = std::fs::read(folder.join(name)) {
                 files.push((format!("round-{number}/{name}"), bytes));
             }
@@ -298,9 +300,20 @@ impl Campaign<'_> {
         self.store(files, &format!("round {number}"))
     }
 
-    /// The report and the last events.
+    /// The report and the last events, and what is missing of rounds: a process that was killed, or somebody who removed
+    /// the reference, may have left it so. What is there stays: a file on disk may have been changed since.
     pub(super) fn store_end(&self) -> Result<()> {
         let mut files = Vec::new();
+        for round in 1..self.state().next_round() {
+            for name in FILES {
+                let path = format!("round-{round}/{name}");
+                if let Ok(bytes) = std::fs::read(self.folder.round(round).join(name))
+                    && self.lineage.stored(&path)?.is_none()
+                {
+                    files.push((path, bytes));
+                }
+            }
+        }
         for name in ["report.md", "report.json", "evidence-total.json"] {
             if let Ok(bytes) = std::fs::read(self.folder.path.join(name)) {
                 files.push((name.to_owned(), bytes));

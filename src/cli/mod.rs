@@ -195,8 +195,12 @@ fn run(cli: Cli) -> Exit {
 
 /// Does `work` between the first and the last message, and turns whatever comes of it into an exit code.
 fn framed(shell: &mut Shell, started: &Started, work: impl FnOnce(&mut Shell) -> Result<Exit>) -> Exit {
+    // A report is one JSON document: lines around it would make it none.
+    let lines = started.command != "report";
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        shell.message(&Message::Started(started.clone()))?;
+        if lines {
+            shell.message(&Message::Started(started.clone()))?;
+        }
         work(shell)
     }));
     shell.progress().finish();
@@ -214,7 +218,7 @@ fn framed(shell: &mut Shell, started: &Started, work: impl FnOnce(&mut Shell) ->
     };
     let meaning = Exit::ALL.iter().find(|(known, _)| *known == exit).map_or("", |(_, meaning)| meaning);
     let last = Finished { exit_code: exit.code(), meaning: meaning.to_owned() };
-    match shell.message(&Message::Finished(last)) {
+    match if lines { shell.message(&Message::Finished(last)) } else { Ok(()) } {
         Ok(()) => exit,
         Err(error) => error.exit(),
     }

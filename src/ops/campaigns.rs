@@ -69,7 +69,8 @@ impl Which {
         let mut seen = Vec::new();
         for (folder, target) in found.into_iter().rev() {
             let state = journal::look(&folder.events())?;
-            let fits = !open || (state.phase() != Phase::Over && state.began.is_some());
+            let over = state.phase() == Phase::Over && Home::of(&workspace.root).is_tidy(&folder.name);
+            let fits = !open || (!over && state.began.is_some());
             if fits || self.name.is_some() {
                 return Ok(Chosen { workspace, folder, target, state });
             }
@@ -78,7 +79,7 @@ impl Which {
         match seen.first() {
             Some(name) => Err(Error::new(Exit::Setup, "no campaign is unfinished")
                 .hint(format!("the newest, {name}, is over: `cargo kopt report {name}`"))),
-            None => Err(none()),
+            None => Err(Home::of(&workspace.root).unreadable(self.name.as_deref()).unwrap_or_else(none)),
         }
     }
 }

@@ -20,7 +20,8 @@ use crate::shell::{Shell, TOLD};
 /// When there is none, another process works on it, or something cannot be done.
 pub fn resume(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit> {
     let chosen = which.one(context, true)?;
-    if chosen.state.phase() == Phase::Over {
+    let tidy = Home::of(&chosen.workspace.root).is_tidy(&chosen.folder.name);
+    if chosen.state.phase() == Phase::Over && tidy {
         return Err(Error::new(Exit::Setup, format!("campaign {} is over", chosen.folder.name))
             .hint(format!("`cargo kopt report {}` shows what came of it", chosen.folder.name)));
     }

@@ -19,7 +19,11 @@ use crate::shell::{Shell, units};
 pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit> {
     let (workspace, found) = which.all(context)?;
     let home = Home::of(&workspace.root);
-    if found.is_empty() {
+    let unreadable = home.unreadable(which.name.as_deref());
+    if let Some(error) = &unreadable {
+        shell.error(error)?;
+    }
+    if found.is_empty() && unreadable.is_none() {
         shell.say("No campaign. `cargo kopt optimize -p KERNEL` begins one.\n");
         return Ok(Exit::Ok);
     }
@@ -33,7 +37,7 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
         ("cost", Align::Right),
         ("", Align::Left),
     ]);
-    let mut damaged = false;
+    let mut damaged = unreadable.is_some();
     for (folder, target) in found {
         let state = match journal::look(&folder.events()) {
             Ok(state) => state,

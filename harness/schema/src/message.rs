@@ -60,8 +60,7 @@ pub enum Message {
 pub struct CampaignEvent {
     /// The campaign's name.
     pub campaign: String,
-    /// As `events.jsonl` has it.
-    #[serde(flatten)]
+    /// As `events.jsonl` has it. Not among the fields of this message: events have a `reason` of their own.
     pub entry: crate::campaign::Entry,
 }
 

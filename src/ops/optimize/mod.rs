@@ -62,9 +62,8 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
             .map_err(|error| Error::setup(format!("cannot read the target `{path}`")).because(&error))?;
         wishes.file = Some((context.shown(&path).to_string(), text));
     }
-    let named = |(_, text): &(String, String)| {
-        text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("proposers"))
-    };
+    let named =
+        |(_, text): &(String, String)| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("proposers"));
     if wishes.proposers.is_empty() && !wishes.file.as_ref().is_some_and(named) {
         wishes.proposers = vec![own_queue(&kernel)?];
     }

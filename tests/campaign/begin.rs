@@ -1,0 +1,159 @@
+//! How campaigns begin: where they may, what they refuse, and what they leave alone.
+
+use std::fs;
+
+use git2::Repository;
+
+use crate::stage::{Queue, SOURCE, Stage, header};
+
+/// A queue of one patch that helps.
+pub fn one_gain(stage: &Stage) -> String {
+    let mut queue = Queue::new(stage);
+    queue.gains(&header("Eight lanes", "Lanes work side by side."), "TIME=1.000", "TIME=0.900");
+    queue.folder().to_owned()
+}
+
+#[test]
+fn nobody_there_to_confirm_is_a_usage_error_and_nothing_is_made() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.kopt(&["optimize", "--patches", &patches]).exits(2).says("--yes takes it as it is shown");
+    assert!(!stage.path(".kopt").exists());
+    stage.optimize(&[]).exits(2).says("nobody proposes changes");
+    stage.optimize(&["--agent", "no-such-agent"]).exits(96).says("there is no program `no-such-agent`");
+    stage.optimize(&["--patches", "nowhere"]).exits(96).says("cannot read the patches");
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+    stage.kopt(&["resume"]).exits(96).says("there is no campaign").says("cargo kopt optimize");
+    stage.kopt(&["status"]).exits(0).says("No campaign");
+}
+
+#[test]
+fn a_target_file_is_taken_and_its_typos_are_found() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let file = stage.aside("target.toml");
+    let target = |text: &str| {
+        fs::write(&file, text).unwrap();
+        stage.optimize(&["--patches", &patches, "--target", file.to_str().unwrap()])
+    };
+    target("max_round = 3\n").exits(96).says("unknown key `max_round`").says("did you mean `max_rounds`?");
+    target("max_rounds = 300\n").exits(96).says("max_rounds");
+    target("target_shapes = [\"tal\"]\n").exits(96).says("did you mean `tall`?");
+    target("campaign = \"mine\"\n").exits(96).says("`campaign` cannot be chosen");
+    target("max_rounds = \"three\"\n").exits(96);
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+    target("max_rounds = 3\nmin_gain = 0.2\n").exits(0);
+    assert_eq!(stage.last().words(), ["slower"], "11 % is less than the 20 % that were asked for");
+}
+
+#[test]
+fn outside_of_git_there_is_no_campaign() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    fs::rename(stage.sandbox.path(".git"), stage.aside("git")).unwrap();
+    stage.optimize(&["--patches", &patches]).exits(96).says("git");
+    assert!(stage.campaigns().is_empty());
+}
+
+#[test]
+fn a_dirty_checkout_stays_as_it_is_and_the_campaign_begins_from_the_commit() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let dirty = stage.source().replace("* 2.0f", "* 5.0f");
+    fs::write(stage.path(SOURCE), &dirty).unwrap();
+    fs::write(stage.path("notes"), "mine").unwrap();
+    let before = stage.checkout();
+    stage.optimize(&["--patches", &patches, "--in-place"]).exits(96).says("uncommitted changes").says(SOURCE);
+    assert!(stage.campaigns().is_empty());
+    stage.optimize(&["--patches", &patches]).exits(0).says("1 file has changes that are not committed");
+    assert_eq!(stage.checkout(), before);
+    let campaign = stage.last();
+    campaign.is_over();
+    let repository = stage.repository();
+    let tree = repository.find_commit(campaign.commits()[0]).unwrap().tree().unwrap();
+    let blob = repository.find_blob(tree.get_path(SOURCE.as_ref()).unwrap().id()).unwrap();
+    let text = String::from_utf8(blob.content().to_owned()).unwrap();
+    assert!(text.contains("TIME=0.900") && text.contains("* 2.0f"), "{text}");
+}
+
+#[test]
+fn in_place_the_checkout_follows_what_is_accepted() {
+    let stage = Stage::new();
+    let mut queue = Queue::new(&stage);
+    queue.gains(&header("Eight lanes", "Lanes work side by side."), "TIME=1.000", "TIME=0.900").tries(
+        &header("Prefetch", "The second read misses."),
+        "TIME=0.900",
+        "TIME=0.990",
+    );
+    stage.optimize(&["--patches", queue.folder(), "--in-place"]).exits(0);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted", "slower"]);
+    assert!(stage.source().contains("TIME=0.900"), "{}", stage.source());
+    let head = stage.repository().head().unwrap().name().unwrap().to_owned();
+    assert_eq!(head, format!("refs/heads/kopt/{}", campaign.name));
+    campaign.is_over();
+}
+
+#[test]
+fn without_commits_accepted_rounds_are_only_recorded() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let before = stage.checkout();
+    stage.optimize(&["--patches", &patches, "--no-commit"]).exits(0).says("no commits");
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted"]);
+    assert_eq!(stage.checkout(), before);
+    let repository = stage.repository();
+    let branches: Vec<_> = repository.branches(None).unwrap().flatten().collect();
+    assert_eq!(branches.len(), 1, "the user's own");
+    let accepted = campaign.commits_of(&format!("refs/kopt/{}/accepted", campaign.name));
+    assert_eq!(
+        accepted.iter().map(git2::Oid::to_string).collect::<Vec<_>>(),
+        [campaign.all("accepted")[0]["commit"].as_str().unwrap()]
+    );
+}
+
+#[test]
+fn a_branch_that_stands_elsewhere_is_not_taken() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let repository = stage.repository();
+    let first = repository.head().unwrap().peel_to_commit().unwrap();
+    repository.branch("mine", &first, false).unwrap();
+    repository.branch("free", &first, false).unwrap();
+    fs::write(stage.path("notes"), "more").unwrap();
+    let second = stage.commit("second");
+    stage.optimize(&["--patches", &patches, "--branch", "mine"]).exits(96).says("the branch `mine` exists");
+    assert_eq!(repository.refname_to_id("refs/heads/mine").unwrap(), first.id());
+    let own = repository.head().unwrap().shorthand().unwrap().to_owned();
+    stage.optimize(&["--patches", &patches, "--branch", &own]).exits(96).says("is checked out");
+    assert_eq!(repository.head().unwrap().target().unwrap().to_string(), second);
+    assert!(stage.campaigns().is_empty());
+    stage.optimize(&["--patches", &patches, "--branch", "fresh"]).exits(0);
+    assert_eq!(stage.last().commits_of("refs/heads/fresh").len(), 1);
+}
+
+#[test]
+fn a_detached_head_and_a_crate_in_a_folder_are_no_hindrance() {
+    let stage = Stage::below("kernels/of mine");
+    let patches = one_gain(&stage);
+    let repository = stage.repository();
+    repository.set_head_detached(repository.head().unwrap().target().unwrap()).unwrap();
+    let before = stage.checkout();
+    stage.optimize(&["--patches", &patches]).exits(0).says("no branch is checked out");
+    assert_eq!(stage.checkout(), before);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted"]);
+    campaign.is_over();
+    stage.kopt(&["verify", &campaign.commits()[0].to_string()]).exits(0);
+}
+
+#[test]
+fn a_repository_without_a_commit_is_named() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    fs::remove_dir_all(stage.sandbox.path(".git")).unwrap();
+    Repository::init(stage.sandbox.path("")).unwrap();
+    let ran = stage.optimize(&["--patches", &patches]).exits(96);
+    assert!(ran.stderr.contains("commit"), "{}", ran.stderr);
+}

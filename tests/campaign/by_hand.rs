@@ -1,0 +1,101 @@
+//! `try`: a person, or an agent in an editor, hands in edits one by one.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::sandbox::Ran;
+use crate::stage::{SOURCE, Stage};
+
+/// A campaign that waits for edits.
+fn waiting(stage: &Stage) -> String {
+    stage.optimize(&["--by-hand"]).exits(0).says("Waiting").says("cargo kopt try");
+    stage.last().name
+}
+
+/// Edits the source in the worktree.
+fn edit(stage: &Stage, campaign: &str, from: &str, to: &str) {
+    let path = stage.path(&format!(".kopt/worktrees/{campaign}/{SOURCE}"));
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "no `{from}` in\n{text}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+fn attempt(stage: &Stage, hypothesis: &str) -> Ran {
+    stage.kopt(&["try", "--hypothesis", hypothesis, "--message-format", "json"])
+}
+
+/// The answer, which must be as the schema says, as every other line.
+fn answer(stage: &Stage, ran: &Ran) -> Value {
+    let schema = stage.kopt(&["schema", "messages"]).exits(0).stdout;
+    let validator = jsonschema::validator_for(&serde_json::from_str::<Value>(&schema).unwrap()).unwrap();
+    for message in ran.messages() {
+        assert!(validator.is_valid(&message), "{message}");
+    }
+    let answers: Vec<Value> = ran.messages().into_iter().filter(|message| message["reason"] == "tried").collect();
+    assert_eq!(answers.len(), 1, "{}", ran.stdout);
+    answers[0].clone()
+}
+
+#[test]
+fn edits_are_accepted_rolled_back_or_put_right() {
+    let stage = Stage::new();
+    let before = stage.checkout();
+    let name = waiting(&stage);
+
+    edit(&stage, &name, "TIME=1.000", "TIME=0.900");
+    let said = answer(&stage, &attempt(&stage, "Eight lanes work side by side. And more.").exits(0));
+    assert_eq!((said["outcome"].as_str(), said["round"].as_u64()), (Some("accepted"), Some(2)), "{said}");
+    let campaign = stage.campaign(&name);
+    assert_eq!(said["commit"], campaign.commits()[0].to_string());
+    assert_eq!(campaign.subjects(), ["[optimize] softmax cpu round-2: Eight lanes work side by side"]);
+
+    edit(&stage, &name, "TIME=0.900", "TIME=0.950");
+    let said = answer(&stage, &attempt(&stage, "Prefetch the next row").exits(100));
+    assert_eq!((said["outcome"].as_str(), said["why"].as_str()), (Some("rolled-back"), Some("slower")), "{said}");
+    assert!(!said["next"].as_array().unwrap().is_empty());
+
+    // A build failure leaves the edit where it is, and the round open.
+    edit(&stage, &name, "TIME=0.900;\";", "TIME=0.800;\"");
+    let said = answer(&stage, &attempt(&stage, "Fuse both passes").exits(101));
+    assert_eq!((said["outcome"].as_str(), said["why"].as_str()), (Some("refused"), Some("build")), "{said}");
+    edit(&stage, &name, "TIME=0.800;\"", "TIME=0.800;WRONG;\";");
+    let said = answer(&stage, &attempt(&stage, "Fuse both passes").exits(103));
+    assert_eq!((said["why"].as_str(), said["attempt"].as_u64()), (Some("incorrect"), Some(2)), "{said}");
+    edit(&stage, &name, "WRONG;", "");
+    let said = answer(&stage, &attempt(&stage, "Fuse both passes").exits(0));
+    assert_eq!((said["round"].as_u64(), said["attempt"].as_u64()), (Some(4), Some(3)), "{said}");
+
+    // Nothing that is not an edit of the sources is taken.
+    let said = answer(&stage, &attempt(&stage, "Nothing at all").exits(100));
+    assert_eq!(said["why"], "no-change");
+    let manifest = stage.path(&format!(".kopt/worktrees/{name}/Cargo.toml"));
+    fs::write(&manifest, fs::read_to_string(&manifest).unwrap() + "# mine\n").unwrap();
+    let said = answer(&stage, &attempt(&stage, "Other flags").exits(100));
+    assert!(said["why"] == "forbidden" && said["message"].as_str().unwrap().contains("Cargo.toml"), "{said}");
+
+    stage.kopt(&["stop"]).exits(0).says("T4: stopped by the user");
+    let campaign = stage.campaign(&name);
+    assert_eq!(campaign.termination(), "stopped");
+    assert_eq!(campaign.commits().len(), 2);
+    assert_eq!(stage.checkout(), before);
+    attempt(&stage, "Too late").exits(96);
+    stage.kopt(&["try", &name, "--hypothesis", "Too late"]).exits(105).says("is over");
+}
+
+#[test]
+fn a_try_in_the_background_answers_to_wait() {
+    let stage = Stage::new();
+    let name = waiting(&stage);
+    stage.kopt(&["wait"]).exits(96).says("nothing is being tried");
+    edit(&stage, &name, "TIME=1.000", "TIME=0.900");
+    stage.kopt(&["try", "--hypothesis", "Eight lanes", "--detach"]).exits(0).says("in the background");
+    let ran = stage.kopt(&["wait", "--time", "60s", "--message-format", "json"]).exits(0);
+    let said = answer(&stage, &ran);
+    assert_eq!(said["outcome"], "accepted", "{said}");
+    edit(&stage, &name, "TIME=0.900", "TIME=0.990");
+    stage.kopt(&["try", "--hypothesis", "Prefetch the next row", "--detach"]).exits(0);
+    let said = answer(&stage, &stage.kopt(&["wait", "--message-format", "json"]).exits(100));
+    assert_eq!((said["outcome"].as_str(), said["round"].as_u64()), (Some("rolled-back"), Some(3)), "{said}");
+    assert_eq!(stage.campaign(&name).commits().len(), 1);
+}

@@ -1,0 +1,158 @@
+//! Campaigns that are paused, stopped, or meet another one.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use crate::agents::agent;
+use crate::begin::one_gain;
+use crate::sandbox::Ran;
+use crate::stage::{Queue, Stage, header};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A campaign of an agent that waits in each round until the file `go-<round>` is there.
+fn slow(stage: &Stage) -> Child {
+    let gate = stage.aside("go-").display().to_string();
+    let script = format!(
+        r#"touch "{gate}asked-$1"; while ! test -e "{gate}$1"; do sleep 0.05; done
+        takes "0.$((10 - $1))00"; say "Step $1" "Number $1 of many.""#
+    );
+    let agent = agent(stage, &script);
+    let mut command = stage.command(&["optimize", "--yes", "--agent", &agent, "--max-rounds", "4"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn is_asked(stage: &Stage, round: u32) {
+    let path = stage.aside(&format!("go-asked-{round}"));
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "round {round} never began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn let_go(stage: &Stage, round: u32) {
+    fs::write(stage.aside(&format!("go-{round}")), "").unwrap();
+}
+
+fn ended(child: Child) -> Ran {
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().expect("it was killed"),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn a_campaign_that_is_stopped_ends_after_its_round_with_a_report() {
+    let stage = Stage::new();
+    let child = slow(&stage);
+    is_asked(&stage, 2);
+    let name = stage.last().name;
+    stage.kopt(&["status"]).exits(0).says("propose").says("running");
+    stage.optimize(&["--by-hand"]).exits(105).says("is unfinished").says(&format!("cargo kopt resume {name}"));
+    stage.optimize(&["--by-hand", "--new"]).exits(105).says("another campaign works on `bout`").says(&name);
+    stage.kopt(&["resume"]).exits(105).says("another campaign works on `bout`");
+    stage.kopt(&["try", "--hypothesis", "Mine"]).exits(105).says("another campaign works on `bout`");
+    stage.kopt(&["report"]).exits(105).says("has no report yet");
+    stage.kopt(&["stop"]).exits(0).says("Stopping after its round");
+    let_go(&stage, 2);
+    ended(child).exits(0).says("T4: stopped by the user");
+    let campaign = stage.last();
+    assert_eq!((campaign.name.clone(), campaign.words()), (name, vec!["accepted".to_owned()]));
+    assert_eq!(campaign.termination(), "stopped");
+    campaign.is_over();
+    stage.kopt(&["resume"]).exits(96).says("no campaign is unfinished");
+    stage.kopt(&["resume", &campaign.name]).exits(96).says("is over");
+    stage.kopt(&["stop", &campaign.name]).exits(0).says("Over");
+}
+
+#[test]
+fn ctrl_c_pauses_and_resume_goes_on() {
+    let stage = Stage::new();
+    let child = slow(&stage);
+    is_asked(&stage, 2);
+    let_go(&stage, 2);
+    is_asked(&stage, 3);
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    ended(child).exits(105).says("interrupted by signal 2").says("resume");
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted"]);
+    stage.kopt(&["status"]).exits(0).says("not running: `cargo kopt resume` goes on");
+    stage.optimize(&["--by-hand"]).exits(105).says("is unfinished");
+    for round in [3, 4] {
+        let_go(&stage, round);
+    }
+    stage.kopt(&["resume"]).exits(0).says("Resumed");
+    assert_eq!(campaign.words(), ["accepted"; 3]);
+    assert_eq!(campaign.all("resumed").len(), 1);
+    campaign.is_over();
+}
+
+#[test]
+fn a_paused_campaign_is_stopped_after_its_open_round() {
+    let stage = Stage::new();
+    let child = slow(&stage);
+    is_asked(&stage, 2);
+    let_go(&stage, 2);
+    is_asked(&stage, 3);
+    rustix::process::kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    ended(child).exits(105);
+    let_go(&stage, 3);
+    stage.kopt(&["stop"]).exits(0).says("T4: stopped by the user");
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted"; 2], "the round that was open is finished first");
+    assert_eq!(campaign.termination(), "stopped");
+    campaign.is_over();
+}
+
+#[test]
+fn two_kernels_have_a_campaign_each_at_the_same_time() {
+    let stage = Stage::new();
+    stage.add_crate("other");
+    let manifest = stage.sandbox.read("other/Cargo.toml").replace("name = \"bout\"", "name = \"other\"");
+    stage.sandbox.write("other/Cargo.toml", &manifest.replace("[workspace]\n", ""));
+    let root = stage.sandbox.read("Cargo.toml").replace("[workspace]\n", "[workspace]\nmembers = [\"other\"]\n");
+    stage.sandbox.write("Cargo.toml", &root);
+    stage.commit("another kernel");
+    let patches = one_gain(&stage);
+    let start = |kernel: &str| {
+        let mut command = stage.command(&["optimize", "--yes", "-p", kernel, "--patches", &patches]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start("bout"), start("other")];
+    for child in both {
+        ended(child).exits(0);
+    }
+    let mut kernels = Vec::new();
+    for name in stage.campaigns() {
+        let campaign = stage.campaign(&name);
+        assert_eq!(campaign.words(), ["accepted"], "{:?}", campaign.outcomes());
+        assert_eq!(campaign.all("reported").len(), 1);
+        kernels.push(campaign.all("began")[0]["kernel"].as_str().unwrap().to_owned());
+    }
+    kernels.sort();
+    assert_eq!(kernels, ["bout", "other"]);
+}
+
+#[test]
+fn another_campaign_begins_beside_an_unfinished_one_if_asked_for() {
+    let stage = Stage::new();
+    stage.optimize(&["--by-hand"]).exits(0);
+    let first = stage.last().name;
+    let mut queue = Queue::new(&stage);
+    queue.gains(&header("Eight lanes", "Lanes work side by side."), "TIME=1.000", "TIME=0.900");
+    stage.optimize(&["--patches", queue.folder()]).exits(105).says("--new begins another one");
+    stage.optimize(&["--patches", queue.folder(), "--new"]).exits(0);
+    assert_eq!(stage.campaigns().len(), 2);
+    let other = stage.campaigns().into_iter().find(|name| *name != first).unwrap();
+    stage.campaign(&other).is_over();
+    stage.kopt(&["status"]).exits(0).says(&first).says("not running");
+    stage.kopt(&["stop", &first]).exits(0);
+    stage.campaign(&first).is_over();
+}

@@ -1,0 +1,134 @@
+//! A queue with a patch of every kind: what comes of each, and that the history it leaves can be trusted.
+
+use git2::{Oid, Signature};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::stage::{Campaign, Queue, Stage, header};
+
+/// Every kind of patch, in the order of rounds from 2 on, and what comes of it.
+const KINDS: [(&str, &str); 11] = [
+    ("helps", "accepted"),
+    ("slows down", "slower"),
+    ("does not apply", "does-not-apply"),
+    ("does not compile", "build"),
+    ("touches the manifest", "forbidden"),
+    ("is wrong", "incorrect"),
+    ("changes a comment", "no-change"),
+    ("remembers activations", "overfit"),
+    ("is the one that slows down, again", "similar"),
+    ("fails the crate's own test", "incorrect"),
+    ("helps more", "accepted"),
+];
+
+fn every_kind(stage: &Stage) -> String {
+    let mut queue = Queue::new(stage);
+    let slower = header("Prefetch the next row", "Rows are read twice and the second read misses.");
+    queue
+        .gains(&header("Vectorise the loop", "Eight lanes do the work of one."), "TIME=1.000", "TIME=0.900")
+        .tries(&slower, "TIME=0.900", "TIME=0.990")
+        .misses(&header("Unroll by hand", "Branches cost more than code."))
+        .tries(&header("Drop the return", "Nobody looks at it."), "return 0;", "return zero;")
+        .strays(&header("Newer edition", "Compilers improve."), "Cargo.toml", "0.1.0", "0.2.0")
+        .tries(&header("Skip the last column", "Who sees it?"), "TIME=0.900;", "TIME=0.500;WRONG;")
+        .tries(&header("Explain it better", "Readers are faster then."), "/* Never", "/* Not ever")
+        .tries(
+            &format!("{}Bucket: W2\n", header("Keep results of inputs seen before", "Benchmarks repeat them.")),
+            "TIME=0.900",
+            "TIME=0.100",
+        )
+        .tries(&slower, "TIME=0.900", "TIME=0.400")
+        .tries(
+            &header("Trust the caller", "Checks are for others."),
+            "\"TIME=0.900;\";",
+            "\"TIME=0.700;\"; /* FAILS ITS OWN TEST */",
+        )
+        .gains(&header("Fuse both passes", "Memory is read once."), "TIME=0.900", "TIME=0.800");
+    queue.folder().to_owned()
+}
+
+#[test]
+fn each_patch_gets_what_it_deserves_and_the_history_can_be_trusted() {
+    let stage = Stage::new();
+    let folder = every_kind(&stage);
+    let before = stage.checkout();
+    let ran = stage.optimize(&["--patches", &folder]).exits(0);
+    assert_eq!(ran.stdout, "");
+    let ran = ran.says("ACCEPTED").says("ROLLED BACK").says("nobody has anything more to propose");
+    assert!(ran.stderr.contains("Report"), "{}", ran.stderr);
+    assert_eq!(stage.checkout(), before, "the user's checkout, index, HEAD and stash");
+    let campaign = stage.last();
+    let kinds: Vec<&str> = KINDS.iter().map(|(_, what)| *what).collect();
+    assert_eq!(campaign.words(), kinds, "{:#?}", campaign.outcomes());
+    campaign.is_over();
+    assert_eq!(campaign.termination(), "nothing-proposed");
+    reads_as_a_story(&stage, &campaign);
+    can_be_verified(&stage, &campaign);
+}
+
+fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
+    let subjects = ["round-2: Vectorise the loop", "round-12: Fuse both passes"];
+    assert_eq!(campaign.subjects(), subjects.map(|subject| format!("[optimize] softmax cpu {subject}")));
+    let repository = stage.repository();
+    for (id, [round, gain]) in campaign.commits().into_iter().zip([["2", "+11."], ["12", "+12."]]) {
+        let commit = repository.find_commit(id).unwrap();
+        let message = commit.message().unwrap();
+        for part in ["\nHypothesis:\n", "\nResult:\n", "\nReal-training transfer check:\n", " over all shapes"] {
+            assert!(message.contains(part), "no `{part}` in:\n{message}");
+        }
+        let trailers = git2::message_trailers_strs(message).unwrap();
+        let value = |name: &str| {
+            let values: Vec<&str> = trailers.iter().filter(|one| one.0 == name).map(|one| one.1).collect();
+            assert_eq!(values.len(), 1, "{name} in:\n{message}");
+            values[0].to_owned()
+        };
+        assert_eq!((value("Kopt-Campaign"), value("Kopt-Round")), (campaign.name.clone(), round.to_owned()));
+        assert!(value("Kopt-Gain").starts_with(gain), "{message}");
+        assert!(value("Kopt-Interval").starts_with('['), "{message}");
+        assert_eq!(value("Kopt-Bucket"), "K1 (presumed)");
+        let evidence = campaign.stored(&format!("round-{round}/evidence.json")).unwrap();
+        let digest: String = Sha256::digest(&evidence).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(value("Kopt-Evidence"), digest);
+        let folder = stage.sandbox.path("");
+        assert!(!message.contains(folder.to_str().unwrap()) && !message.contains("/tmp"), "{message}");
+    }
+    let report: Value = serde_json::from_str(&campaign.read("report.json")).unwrap();
+    let total = report["total"]["gain"]["gain"].as_f64().unwrap();
+    assert!((0.24..0.26).contains(&total), "1.0 against 0.8, measured: {total}");
+    let shown = stage.kopt(&["report", "--message-format", "json"]).exits(0);
+    assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap(), report);
+    assert_eq!(stage.kopt(&["report"]).exits(0).stdout.trim(), campaign.read("report.md").trim());
+    stage.kopt(&["status"]).exits(0).says("over").says("12/40");
+}
+
+fn can_be_verified(stage: &Stage, campaign: &Campaign<'_>) {
+    for id in campaign.commits() {
+        stage.kopt(&["verify", &id.to_string(), "--evidence-only"]).exits(0).says("its verdict follows from its data");
+    }
+    stage.kopt(&["verify", &campaign.commits()[0].to_string()]).exits(0).says("ACCEPTED");
+    stage.kopt(&["verify", "HEAD"]).exits(96).says("it has no Kopt trailers");
+    replace_evidence(stage, campaign, 2, |text| text.replacen("\"gain\"", "\"gaim\"", 1));
+    let first = campaign.commits()[0].to_string();
+    stage.kopt(&["verify", &first, "--evidence-only"]).exits(106).says("is not the one that its commit names");
+    // The other round is none the worse, and evidence that is not there is asked for.
+    stage.kopt(&["verify", &campaign.commits()[1].to_string(), "--evidence-only"]).exits(0);
+    stage.repository().find_reference(&format!("refs/kopt/{}/evidence", campaign.name)).unwrap().delete().unwrap();
+    stage.kopt(&["verify", &first]).exits(96).says("git fetch origin 'refs/kopt/*:refs/kopt/*'");
+}
+
+/// Puts other evidence of a round into the campaign's reference, as somebody would who wants it to say more.
+pub fn replace_evidence(stage: &Stage, campaign: &Campaign<'_>, round: u32, change: impl Fn(&str) -> String) -> Oid {
+    let path = format!("round-{round}/evidence.json");
+    let text = String::from_utf8(campaign.stored(&path).unwrap()).unwrap();
+    let changed = change(&text);
+    assert_ne!(changed, text);
+    let repository = stage.repository();
+    let name = format!("refs/kopt/{}/evidence", campaign.name);
+    let parent = repository.find_reference(&name).unwrap().peel_to_commit().unwrap();
+    let tree = parent.tree().unwrap();
+    let mut update = git2::build::TreeUpdateBuilder::new();
+    update.upsert(path, repository.blob(changed.as_bytes()).unwrap(), git2::FileMode::Blob);
+    let tree = repository.find_tree(update.create_updated(&repository, &tree).unwrap()).unwrap();
+    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+    repository.commit(Some(&name), &who, &who, "other evidence", &tree, &[&parent]).unwrap()
+}
