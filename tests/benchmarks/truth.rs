@@ -1,11 +1,12 @@
 //! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement.
 //!
-//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04]
+//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04] [--also KEY]
 //!
 //! Each patch is timed against the helping patches before it, in launches of fresh process pairs (see the harness's
 //! `duel`). Rows are appended to `patches/truth.jsonl`, keyed by a digest of the measuring code and of both objects, so
-//! that a run that is cut off goes on where it was, and rows of another version are never mixed in. Run it on a quiet
-//! machine, never beside a build.
+//! that a run that is cut off goes on where it was, and rows of another version are never mixed in, unless somebody vouches
+//! for it: `--also` names the measuring code (the key's first part) of rows that count too, and `truth.toml` says so. Run
+//! it on a quiet machine, never beside a build.
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark's main")]
 
@@ -54,6 +55,8 @@ struct Arguments {
     batch_s: f64,
     /// Only patches whose names contain this; `truth.toml` is then left as it is.
     patch: Option<String>,
+    /// Measuring code whose rows count too.
+    also: Option<String>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -70,7 +73,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3, patch: None };
+    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3, patch: None, also: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -78,6 +81,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "-p" => arguments.packages.push(value()?),
             "--launches" => arguments.launches = value()?.parse()?,
             "--patch" => arguments.patch = Some(value()?),
+            "--also" => arguments.also = Some(value()?),
             "--batch-ms" => arguments.batch_s = value()?.parse::<f64>()? * 1e-3,
             // cargo bench says so itself.
             "--bench" => {}
@@ -137,9 +141,11 @@ impl Queue {
         if arguments.patch.is_some() {
             return Ok(());
         }
+        let also = arguments.also.as_ref().map(|key| format!(" --also {key}")).unwrap_or_default();
+        let (package, launches) = (&self.package, arguments.launches);
         let file = TruthFile {
             format: kopt_schema::FORMAT_VERSION,
-            command: format!("cargo bench --bench truth -- -p {} --launches {}", self.package, arguments.launches),
+            command: format!("cargo bench --bench truth -- -p {package} --launches {launches}{also}"),
             device,
             date: today(),
             patches: truths,
@@ -157,12 +163,14 @@ impl Queue {
         arguments: &Arguments,
     ) -> Result<Vec<Row>, Failure> {
         let (old_key, new_key) = (source_digest(&patch.before, old)?, source_digest(&patch.after, new)?);
-        let key = format!("{}-{}-{}", &self.code[..12], &old_key[..12], &new_key[..12]);
+        let objects = format!("{}-{}", &old_key[..12], &new_key[..12]);
+        let key = format!("{}-{objects}", &self.code[..12]);
+        let older = arguments.also.as_ref().map(|code| format!("{code}-{objects}"));
         let file = self.folder.join("patches/truth.jsonl");
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
-            if row.patch == patch.name && row.key == key {
+            if row.patch == patch.name && (row.key == key || Some(&row.key) == older.as_ref()) {
                 rows.push(row);
             }
         }
