@@ -10,6 +10,7 @@ use kopt_schema::exit::Exit;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
+use crate::lineage::own_folder;
 
 /// `.kopt` of a workspace.
 #[derive(Debug, Clone)]
@@ -39,13 +40,8 @@ impl Home {
     /// # Errors
     /// When it cannot be written.
     pub fn make(&self) -> Result<()> {
-        let failed = |error: std::io::Error| cannot_write(&self.path, &error);
-        fs::create_dir_all(self.path.join("campaigns")).map_err(failed)?;
-        let ignore = self.path.join(".gitignore");
-        if !ignore.exists() {
-            fs::write(&ignore, "*\n").map_err(failed)?;
-        }
-        Ok(())
+        own_folder(self.path.parent().unwrap_or(&self.path))?;
+        fs::create_dir_all(self.path.join("campaigns")).map_err(|error| cannot_write(&self.path, &error))
     }
 
     /// The folder of a campaign, whether it exists or not.

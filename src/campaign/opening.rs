@@ -55,21 +55,37 @@ pub fn begin<'a>(around: Surroundings<'a>, mut target: Target) -> Result<Campaig
     });
     let entry = journal.add(began)?;
     around.audience.event(&target, journal.state(), &entry)?;
-    Ok(Campaign {
-        context: around.context,
-        interrupts: around.interrupts,
-        audience: around.audience,
-        folder,
-        target,
-        journal,
-        lineage,
-        root: around.workspace.root.clone(),
-        own: around.workspace.target.join("kopt"),
-        kernel: around.kernel,
-        tools: None,
-        proposers,
-        _lock: lock,
-    })
+    Ok(around.at_work(Parts { folder, target, journal, lineage, proposers, lock }))
+}
+
+/// What a campaign is made of, wherever it works.
+struct Parts {
+    folder: Folder,
+    target: Target,
+    journal: Journal,
+    lineage: Lineage,
+    proposers: Vec<Box<dyn proposer::Proposer>>,
+    lock: lock::Lock,
+}
+
+impl<'a> Surroundings<'a> {
+    fn at_work(self, parts: Parts) -> Campaign<'a> {
+        Campaign {
+            context: self.context,
+            interrupts: self.interrupts,
+            audience: self.audience,
+            folder: parts.folder,
+            target: parts.target,
+            journal: parts.journal,
+            lineage: parts.lineage,
+            root: self.workspace.root.clone(),
+            own: self.workspace.target.join("kopt"),
+            kernel: self.kernel,
+            tools: None,
+            proposers: parts.proposers,
+            _lock: parts.lock,
+        }
+    }
 }
 
 /// A folder of the campaign's own. Another one on the same operator, on another kernel, may have begun in the same
@@ -114,21 +130,7 @@ pub fn resume<'a>(around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'
     let sources = sources(&target, &around.kernel);
     let (lineage, more) = Lineage::open(place(&around.workspace.root, &target, &worktree, &sources), &incumbent)?;
     repaired.extend(more);
-    let mut campaign = Campaign {
-        context: around.context,
-        interrupts: around.interrupts,
-        audience: around.audience,
-        folder,
-        target,
-        journal,
-        lineage,
-        root: around.workspace.root.clone(),
-        own: around.workspace.target.join("kopt"),
-        kernel: around.kernel,
-        tools: None,
-        proposers,
-        _lock: lock,
-    };
+    let mut campaign = around.at_work(Parts { folder, target, journal, lineage, proposers, lock });
     if campaign.state().reported.is_none() {
         campaign.add(Event::Resumed(Resumed { tool: env!("CARGO_PKG_VERSION").to_owned(), repaired }))?;
     }
