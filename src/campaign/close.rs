@@ -50,7 +50,7 @@ impl Campaign<'_> {
         if head != base && self.state().last_accepted().is_some() {
             self.audience.doing("the end against the beginning");
             let path = self.folder.path.join("evidence-total.json");
-            let evidence = self.hold([&base, &head], Purpose::Full, &path)?;
+            let evidence = self.hold([&base, &head], Purpose::Total, &path)?;
             found = Some((told::digest_of(&path)?, evidence));
         }
         let report = self.whole_report(found.as_ref())?;

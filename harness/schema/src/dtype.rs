@@ -17,9 +17,16 @@ pub enum DType {
     I32,
 }
 
+/// An exact power of two, of an exponent that a normal f64 has. Asked for each element that is compared.
+#[inline]
+const fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
 impl DType {
     /// Bytes of one element.
     #[must_use]
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             Self::F32 | Self::I32 => 4,
@@ -29,38 +36,42 @@ impl DType {
 
     /// Unit roundoff: half the distance from 1 to the next number. Zero for integers, which are compared exactly.
     #[must_use]
-    pub fn roundoff(self) -> f64 {
+    #[inline]
+    pub const fn roundoff(self) -> f64 {
         match self {
-            Self::F32 => 2f64.powi(-24),
-            Self::Bf16 => 2f64.powi(-8),
-            Self::F16 => 2f64.powi(-11),
+            Self::F32 => power_of_two(-24),
+            Self::Bf16 => power_of_two(-8),
+            Self::F16 => power_of_two(-11),
             Self::I32 => 0.0,
         }
     }
 
     /// The distance between neighbouring numbers around zero: what rounding may cost where relative precision ends.
     #[must_use]
-    pub fn smallest(self) -> f64 {
+    #[inline]
+    pub const fn smallest(self) -> f64 {
         match self {
-            Self::F32 => 2f64.powi(-149),
-            Self::Bf16 => 2f64.powi(-133),
-            Self::F16 => 2f64.powi(-24),
+            Self::F32 => power_of_two(-149),
+            Self::Bf16 => power_of_two(-133),
+            Self::F16 => power_of_two(-24),
             Self::I32 => 0.0,
         }
     }
 
     /// The smallest number with full relative precision.
     #[must_use]
-    pub fn smallest_normal(self) -> f64 {
+    #[inline]
+    pub const fn smallest_normal(self) -> f64 {
         match self {
-            Self::F32 | Self::Bf16 => 2f64.powi(-126),
-            Self::F16 => 2f64.powi(-14),
+            Self::F32 | Self::Bf16 => power_of_two(-126),
+            Self::F16 => power_of_two(-14),
             Self::I32 => 0.0,
         }
     }
 
     /// The largest finite number.
     #[must_use]
+    #[inline]
     pub fn largest(self) -> f64 {
         match self {
             Self::F32 => f64::from(f32::MAX),
