@@ -27,14 +27,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// When it cannot be written.
 pub fn own_folder(workspace: &Utf8Path) -> Result<Utf8PathBuf> {
     let folder = workspace.join(".kopt");
-    fs::create_dir_all(&folder).map_err(|error| unusable("make the folder", &folder, &error))?;
+    let failed = |path: &Utf8Path, error: &std::io::Error| {
+        Error::new(Exit::Output, format!("cannot write `{path}`"))
+            .because(error)
+            .hint("campaigns are kept there: make room, or put the permissions right")
+    };
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
     let ignore = folder.join(".gitignore");
     match fs::OpenOptions::new().write(true).create_new(true).open(&ignore) {
         Ok(mut file) => std::io::Write::write_all(&mut file, b"*\n"),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
-    .map_err(|error| unusable("write", &ignore, &error))?;
+    .map_err(|error| failed(&ignore, &error))?;
     Ok(folder)
 }
 
