@@ -2,7 +2,7 @@
 //! before anything is compiled.
 
 use kopt_schema::campaign::event::{Exhausted, Proposed, Reason, Refused, RolledBack, RoundBegan, Usage};
-use kopt_schema::campaign::{Event, Proposal};
+use kopt_schema::campaign::{Bucket, Event, Proposal};
 use kopt_schema::exit::Exit;
 
 use super::{Campaign, folder};
@@ -147,12 +147,8 @@ impl Campaign<'_> {
         if changes.changed.is_empty() {
             return self.refuse(round, attempt, Reason::NoChange, "no source was changed", spent, retry);
         }
-        if let Some(bucket) = proposal.bucket.filter(|bucket| bucket.is_overfit()) {
-            let message = format!(
-                "by its own words it is {}: a memory of past calls, which training does not repeat",
-                bucket.name()
-            );
-            return self.refuse(round, attempt, Reason::Overfit, &message, spent, retry);
+        if let Some(why) = proposal.bucket.and_then(remembers) {
+            return self.refuse(round, attempt, Reason::Overfit, why, spent, retry);
         }
         if let Some(like) = ledger::similar(self.state(), &proposal) {
             let message = format!(
@@ -228,6 +224,20 @@ fn may_be_tried_again(refused: &Refused) -> bool {
     refused.attempt < ATTEMPTS && refused.reason != Reason::Overfit
 }
 
+/// Why a change of that bucket is refused by its own words, if it is. A cache of weights may be added only where a trace
+/// shows what it is worth in training, and there is no trace yet.
+const fn remembers(bucket: Bucket) -> Option<&'static str> {
+    match bucket {
+        Bucket::K1 | Bucket::K2 | Bucket::K3 | Bucket::K4 => None,
+        Bucket::W1 => {
+            Some("by its own words it is W1, a cache of weights: nothing here can trace what that is worth in training")
+        }
+        Bucket::W2 | Bucket::W3 => {
+            Some("by its own words it is W2 or W3, a memory of past calls, which training does not repeat")
+        }
+    }
+}
+
 /// A path of the crate, seen from the workspace.
 pub fn relative(crate_path: &camino::Utf8Path, source: &str) -> camino::Utf8PathBuf {
     if crate_path == "." { source.into() } else { crate_path.join(source) }
@@ -242,4 +252,16 @@ pub struct Spent {
     pub usage: Option<Usage>,
     /// The patch that was used up by it.
     pub source: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remembers_calls_is_refused_and_what_does_not_is_judged() {
+        let refused: Vec<&str> =
+            Bucket::ALL.into_iter().filter(|one| remembers(*one).is_some()).map(Bucket::name).collect();
+        assert_eq!(refused, ["W1", "W2", "W3"]);
+    }
 }

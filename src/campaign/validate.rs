@@ -170,7 +170,7 @@ impl Campaign<'_> {
             let message = format!("the crate's own `cargo test` fails with it: {error}");
             return self.roll_back(round, Reason::Incorrect, &message);
         }
-        let bucket = established(&proposed.proposal);
+        let bucket = presumed(&proposed.proposal);
         let message = self.commit_message(proposed, measured, &found, bucket)?;
         let incumbent = self.state().incumbent().to_owned();
         let commit = self.lineage.accept(&proposed.candidate, &incumbent, &message)?;
@@ -220,8 +220,8 @@ impl Campaign<'_> {
     }
 }
 
-/// The bucket of an accepted round, as far as anybody knows: a claim of memory is taken at its word, anything else is
-/// presumed to be inside the kernel.
-fn established(proposal: &Proposal) -> Bucket {
+/// The bucket of an accepted round, as far as anybody knows: one that keeps nothing between calls. Claims of memory were
+/// refused when they were handed in.
+fn presumed(proposal: &Proposal) -> Bucket {
     proposal.bucket.unwrap_or(Bucket::K1)
 }

@@ -90,7 +90,7 @@ impl Campaign<'_> {
                 forward: round.verdict().and_then(|measured| self.pace(&measured.shapes)),
                 backward: None,
                 combined: None,
-                versus_baseline: records::chain(&chain),
+                versus_baseline: ledger::chain(&chain).map(of_chain),
                 finding: finding(round),
             });
         }

@@ -36,7 +36,7 @@ pub struct Args {
     /// The direction it belongs to, such as 'data layout and movement'
     #[arg(long, value_name = "NAME", value_parser = category)]
     category: Option<Category>,
-    /// What it keeps between calls, by your own account: K1 to K4, W1
+    /// What it keeps between calls, by your own account: K1 to K4
     #[arg(long, value_name = "BUCKET", value_parser = bucket)]
     bucket: Option<Bucket>,
     /// What is different from a similar one that was rolled back
@@ -92,5 +92,5 @@ pub fn category(text: &str) -> Result<Category, String> {
 pub fn bucket(text: &str) -> Result<Bucket, String> {
     let wanted = text.to_uppercase();
     let found = Bucket::ALL.into_iter().find(|bucket| bucket.name() == wanted);
-    found.ok_or_else(|| "K1 inside the kernel, K2 a layout, K3 fusion, K4 kept for the same step's backward, W1 derived from a weight; W2 and W3 are refused".to_owned())
+    found.ok_or_else(|| "K1 inside the kernel, K2 a layout, K3 fusion, K4 kept for the same step's backward, W1 to W3 are caches, and refused".to_owned())
 }

@@ -225,7 +225,7 @@ fn rounds_teach_what_can_be_used_again() {
     small.decision = Decision::Accepted { ruling: Ruling::Accepted, gain: estimate(0.019, 0.001) };
     assert_eq!(tip_of_round(&small, None), None);
     for reason in [Reason::Slower, Reason::Incorrect, Reason::Integrity, Reason::Overfit] {
-        let taught = tip_of_round(&rolled_back(reason, "in /home/someone/x: wrong"), None).unwrap();
+        let taught = tip_of_round(&rolled_back(reason, "in /srv/someone/x: wrong"), None).unwrap();
         assert_eq!(taught.kind, Kind::AntiPattern);
         assert_eq!(taught.is_forbidden(), [Reason::Integrity, Reason::Overfit].contains(&reason));
         assert!(taught.evidence[0].finding.as_ref().unwrap().ends_with("in …/x: wrong"), "{taught:?}");

@@ -44,6 +44,14 @@ impl Chain {
     }
 }
 
+/// The gain that follows from rounds with these gains, and the ends of its 95 % interval; none for no rounds.
+#[must_use]
+pub fn chain<'a>(gains: impl IntoIterator<Item = &'a Estimate>) -> Option<(f64, f64, f64)> {
+    let mut chain = Chain::default();
+    gains.into_iter().for_each(|gain| chain.push(gain));
+    chain.gain()
+}
+
 /// Whether an estimate can be what it says: a gain inside its interval, at a confidence.
 pub(super) fn makes_sense(estimate: &Estimate) -> bool {
     let Estimate { gain, low, high, confidence, .. } = *estimate;

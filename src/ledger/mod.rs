@@ -27,6 +27,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use chain::chain;
 pub use directions::{DirectionState, directions};
 pub use lines::{Damage, DamageKind, line, read, read_bytes};
 pub use round::{Attempt, Outcome, Round};

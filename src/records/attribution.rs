@@ -1,5 +1,4 @@
-//! Which share of a campaign's gain is real, in logarithms over the accepted chain, and the chain's product beside the
-//! total that was measured.
+//! Which share of a campaign's gain is real, in logarithms over the accepted chain.
 //!
 //! Rounds that keep nothing between calls (K) count whole. A cache of weights (W1) counts up to what preparing them
 //! saves of a step, and not at all where that was not measured. Anything else counts nothing. What the headline has
@@ -7,7 +6,6 @@
 
 use kopt_schema::campaign::Bucket;
 use kopt_schema::evidence::Estimate;
-use kopt_stats::student;
 use serde::{Deserialize, Serialize};
 
 /// The normal distribution's value that leaves one twentieth above it.
@@ -15,9 +13,6 @@ const Z95: f64 = 1.644_853_626_951_472;
 
 /// A lower bound above this is called inflated.
 const INFLATED: f64 = 0.01;
-
-/// Confidence of a chain's interval.
-const CHAIN_CONFIDENCE: f64 = 0.95;
 
 /// An accepted round.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,28 +103,6 @@ pub fn attribute(rounds: &[Contribution], headline_log: f64, headline_error: f64
         inflated: inflation_low > INFLATED,
         rounds: doubtful,
     }
-}
-
-/// The product of gains with its interval, each measured by launches of its own; none for none.
-#[must_use]
-pub fn chain(gains: &[Estimate]) -> Option<Estimate> {
-    let parts: Vec<(f64, f64)> = gains.iter().map(logarithm).collect();
-    let mean: f64 = parts.iter().map(|(mean, _)| mean).sum();
-    let variance: f64 = parts.iter().map(|(_, error)| error.powi(2)).sum();
-    let launches: usize = gains.iter().map(|gain| gain.launches).sum();
-    // Welch and Satterthwaite: as many degrees of freedom as the parts have in common.
-    let each = gains.iter().zip(&parts);
-    let spread: f64 = each.map(|(gain, (_, error))| error.powi(4) / (gain.launches.max(2) - 1) as f64).sum();
-    let freedom = if spread > 0.0 { variance.powi(2) / spread } else { f64::from(u16::MAX) };
-    let reach = student::quantile(f64::midpoint(1.0, CHAIN_CONFIDENCE), freedom) * variance.sqrt();
-    (!gains.is_empty()).then(|| Estimate {
-        gain: mean.exp_m1(),
-        low: (mean - reach).exp_m1(),
-        high: (mean + reach).exp_m1(),
-        confidence: CHAIN_CONFIDENCE,
-        launch_sigma: (variance * launches as f64).sqrt(),
-        launches,
-    })
 }
 
 /// A gain's logarithm and the standard error of it.

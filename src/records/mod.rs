@@ -31,7 +31,7 @@ pub mod trend;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use attribution::{Attribution, Contribution, attribute, chain};
+pub use attribution::{Attribution, Contribution, attribute};
 pub use commit::{Trailers, commit_message, trailers};
 pub use facts::{
     BucketFinding, Decision, EstimatedGain, FailedShape, Grounds, HitRate, Measurement, Robustness, RoundFacts,

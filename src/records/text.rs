@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn folders_of_a_machine_are_left_out_and_others_kept() {
         for (given, left) in [
-            ("/home/someone/crate/kernels/softmax.c:12: error", "…/softmax.c:12: error"),
+            ("/srv/someone/crate/kernels/softmax.c:12: error", "…/softmax.c:12: error"),
             ("in (/tmp/x/y)", "in (…/y)"),
-            ("~/work/a.c and C:\\Users\\b\\a.c", "…/a.c and …/a.c"),
+            ("~/crate/a.c and C:\\Users\\b\\a.c", "…/a.c and …/a.c"),
             ("kernels/softmax.c, ../x/y and ./a/b", "kernels/softmax.c, ../x/y and ./a/b"),
             ("12 GB/s, a / b / c, https://example.org/a/b", "12 GB/s, a / b / c, https://example.org/a/b"),
             ("/tmp", "/tmp"),

@@ -143,21 +143,6 @@ fn inflation_within_the_noise_is_not_called_so() {
     assert!(found.inflation > 0.01 && !found.inflated);
 }
 
-#[test]
-fn a_chain_multiplies_gains_and_adds_their_doubts() {
-    assert_eq!(chain(&[]), None);
-    let one = chain(&[estimate(0.25, 0.01)]).unwrap();
-    // Eight degrees of freedom, a standard error of 0.01 / 3: 2.306 of them.
-    assert!(
-        (one.gain - 0.25).abs() < 1e-12 && (one.high - (1.25 * (2.306_004 * 0.01 / 3.0f64).exp() - 1.0)).abs() < 1e-6
-    );
-    let two = chain(&[estimate(0.25, 0.01), estimate(-0.2, 0.01)]).unwrap();
-    assert!(two.gain.abs() < 1e-12 && two.low < 0.0 && two.high > 0.0);
-    assert_eq!(two.launches, 18);
-    let again = Contribution::of(1, Bucket::K1, &two);
-    assert!((again.standard_error - (2.0f64).sqrt() * 0.01 / 3.0).abs() < 1e-12);
-}
-
 fn report() -> Report {
     Report {
         format: FORMAT,
@@ -189,7 +174,7 @@ fn report() -> Report {
             evidence: "ef".repeat(32),
             evidence_file: "rounds/final/evidence.json".to_owned(),
         }),
-        chain: chain(&[estimate(0.2, 0.02)]),
+        chain: Some(estimate(0.2, 0.02)),
         applied: vec![AppliedRound {
             round: 2,
             title: "a | b".to_owned(),

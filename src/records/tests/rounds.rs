@@ -237,7 +237,7 @@ fn a_commit_says_all_and_its_trailers_read_back() {
 fn no_title_or_hypothesis_breaks_a_commit() {
     let mut facts = accepted();
     for title in
-        ["", "\n", "-- --amend", EVIL, &"long words ".repeat(40), &"x".repeat(400), "/home/someone/x/y.c is slow"]
+        ["", "\n", "-- --amend", EVIL, &"long words ".repeat(40), &"x".repeat(400), "/srv/someone/x/y.c is slow"]
     {
         let proposal = facts.proposal.as_mut().unwrap();
         title.clone_into(&mut proposal.title);
