@@ -167,6 +167,7 @@ impl Arena {
             Versions::Patch(patch) => (&self.before[patch], patch),
         };
         let Some(candidate) = self.states.get(new) else { return Ok(Row::not_built(scenario)) };
+        let before = own_seconds();
         let found = Match {
             kernel: &self.kernel,
             incumbent: &self.states[old],
@@ -183,6 +184,12 @@ impl Arena {
         }
         .hold(context, interrupts, &self.judge, &mut |_| Ok(()));
         let evidence: Evidence = found.map_err(|error| format!("{}: {error}", scenario.name()))?;
-        Ok(Row::of(scenario, &evidence))
+        Ok(Row { own_s: rows::rounded(own_seconds() - before), ..Row::of(scenario, &evidence) })
     }
+}
+
+/// Processor time of this process.
+fn own_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }

@@ -75,6 +75,16 @@ fn bars(rows: &[Row]) -> String {
             format!("median {:.1}, longest {longest:.1}, n = {}", median(&short), short.len()),
         );
     }
+    let timed: Vec<&Row> = rows.iter().filter(|row| row.own_s > 0.0 && row.seconds > 0.0).collect();
+    if !timed.is_empty() {
+        let sum = |of: fn(&Row) -> f64| timed.iter().map(|row| of(row)).sum::<f64>();
+        let own = 100.0 * sum(|row| row.own_s) / sum(|row| row.seconds);
+        line(
+            "the referee's own processor time in a decision",
+            "< 5 % of a core",
+            format!("{own:.2} %, n = {}", timed.len()),
+        );
+    }
     let sigmas: Vec<f64> = equal.iter().map(|row| 100.0 * row.control_sigma).filter(|sigma| *sigma > 0.0).collect();
     if !sigmas.is_empty() {
         let _ = writeln!(

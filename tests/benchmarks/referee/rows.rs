@@ -36,6 +36,9 @@ pub struct Row {
     pub control: f64,
     /// Seconds from the judge's start to the verdict.
     pub seconds: f64,
+    /// Processor seconds of the referee's own process in these; the judge and its contestants are others.
+    #[serde(default)]
+    pub own_s: f64,
     /// What the rules of other tools say of the screen's launches.
     pub peers: Peers,
     /// The ruling's reason where it is no plain accept or rollback.
@@ -65,6 +68,7 @@ impl Row {
             control_sigma: rounded(control.map_or(0.0, |estimate| estimate.launch_sigma)),
             control: rounded(control.map_or(0.0, |estimate| estimate.gain)),
             seconds: (evidence.seconds * 100.0).round() / 100.0,
+            own_s: 0.0,
             peers: peers::judge(evidence),
             reason: if plain { String::new() } else { verdict.reasons.join("; ") },
         }
@@ -85,6 +89,7 @@ impl Row {
             control_sigma: 0.0,
             control: 0.0,
             seconds: 0.0,
+            own_s: 0.0,
             peers: Peers::default(),
             reason: String::new(),
         }
@@ -101,7 +106,7 @@ impl Row {
     }
 }
 
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
@@ -138,7 +143,8 @@ impl Rows {
     pub fn append(&mut self, row: Row) -> Result<(), Failure> {
         let row = Row { key: self.key.clone(), ..row };
         let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
-        writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        // In one piece: another run may append at the same time.
+        out.write_all((serde_json::to_string(&row)? + "\n").as_bytes())?;
         self.rows.push(row);
         Ok(())
     }
