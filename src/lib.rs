@@ -24,6 +24,7 @@
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
 //! | | [`revision`] | versions of the workspace, as git has them |
 //! | | [`referee`] | two versions compared: judge, seeds, clock; evidence comes of it |
+//! | | [`sanitizer`] | a version of a kernel under AddressSanitizer and UndefinedBehaviorSanitizer |
 //! | | [`lineage`] | a campaign in git: worktree, branch, candidates, commits, evidence |
 //! | | [`proposer`] | who proposes changes: a queue of patches, an agent's command |
 //! | | [`experience`] | what this repository has learned, and what the catalogue knows |
@@ -70,5 +71,6 @@ pub mod records;
 pub mod referee;
 pub mod revision;
 pub mod runner;
+pub mod sanitizer;
 pub mod shell;
 pub mod workspace;

@@ -24,6 +24,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("referee", 3),
     ("revision", 3),
     ("runner", 3),
+    ("sanitizer", 3),
     ("campaign", 4),
     ("ops", 5),
     ("cli", 6),

@@ -124,6 +124,15 @@ impl Bouts {
 }
 
 impl Bouts {
+    /// The judge's executable, as it was built.
+    ///
+    /// # Errors
+    /// When it was changed since.
+    pub fn judge(&self) -> Result<&Utf8Path> {
+        self.judge_is_unchanged()?;
+        Ok(&self.judge)
+    }
+
     /// Everybody's verdict rests on it, and its file lies where an agent can write.
     fn judge_is_unchanged(&self) -> Result<()> {
         let bytes = fs::read(&self.judge)

@@ -64,6 +64,15 @@ impl Stand {
         Ok(&self.files)
     }
 
+    /// The crate, with the version of `commit` laid out in it.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn kernel(&self, lineage: &Lineage, commit: &str) -> Result<&Kernel> {
+        self.lay_out(lineage, commit)?;
+        Ok(&self.kernel)
+    }
+
     fn built(&self, folder: &Utf8Path, commit: &str, name: &str) -> Result<Entrant> {
         let version = Version {
             kernel: &self.kernel,

@@ -15,6 +15,7 @@ use super::{Campaign, told};
 use crate::error::{Error, Result};
 use crate::referee::evidence;
 use crate::revision::{Revision, Revisions};
+use crate::sanitizer::{self, Finding};
 
 /// A full validation of this many seconds needs no quick one before it.
 const QUICK_BEYOND_S: f64 = 30.0;
@@ -161,6 +162,11 @@ impl Campaign<'_> {
         if let Some(wrong) = self.is_not_what_was_measured(proposed, &found)? {
             return self.roll_back(round, Reason::Integrity, &wrong);
         }
+        self.audience.doing(&format!("round {round}: sanitizers"));
+        if let Some(found) = self.sanitizers_find(&proposed.candidate)? {
+            self.go_on()?;
+            return self.roll_back(round, Reason::Incorrect, &format!("under the sanitizers: {found}"));
+        }
         self.audience.doing(&format!("round {round}: cargo test"));
         if let Err(error) = self.own_test(&proposed.candidate) {
             if error.exit() != Exit::Incorrect && error.exit() != Exit::BuildFailed {
@@ -175,6 +181,30 @@ impl Campaign<'_> {
         let incumbent = self.state().incumbent().to_owned();
         let commit = self.lineage.accept(&proposed.candidate, &incumbent, &message)?;
         self.add(Event::Accepted(Accepted { round, commit, ruling: measured.ruling, gain, bucket }))
+    }
+
+    /// What the sanitizers find in the candidate.
+    fn sanitizers_find(&mut self, candidate: &str) -> Result<Option<String>> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
+        let kernel = tools.stand.kernel(&self.lineage, candidate)?;
+        let scratch = self.scratch()?;
+        let folder = Utf8Path::from_path(scratch.path()).unwrap_or(&self.own);
+        match sanitizer::run(self.context, self.interrupts, kernel, tools.bouts.judge()?, folder)? {
+            Finding::Clean => Ok(None),
+            Finding::Found(what) => Ok(Some(what)),
+            Finding::Unavailable(why) => {
+                self.audience.shell().warn(&format!("not run under the sanitizers: {why}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// A folder of this campaign's own that is gone when it is dropped.
+    fn scratch(&self) -> Result<tempfile::TempDir> {
+        tempfile::tempdir_in(&self.own).map_err(|error| {
+            Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(&error)
+        })
     }
 
     /// The evidence that was written down: what lies on disk must be that.
@@ -194,10 +224,7 @@ impl Campaign<'_> {
     /// From files that git has, in a folder that is new, past every cache, both sides must compile to what was measured:
     /// an incumbent that was made slower is as good as a candidate that was made faster.
     fn is_not_what_was_measured(&mut self, proposed: &Proposed, found: &Evidence) -> Result<Option<String>> {
-        let cannot = |error: &std::io::Error| {
-            Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(error)
-        };
-        let folder = tempfile::tempdir_in(&self.own).map_err(|error| cannot(&error))?;
+        let folder = self.scratch()?;
         let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
         let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
         let files = Revisions::around(&self.root, &path.join("revisions"))?.export(&base)?;

@@ -66,6 +66,19 @@ fn each_patch_gets_what_it_deserves_and_the_history_can_be_trusted() {
     can_be_verified(&stage, &campaign);
 }
 
+#[test]
+fn what_the_sanitizers_find_is_not_accepted() {
+    let stage = Stage::new();
+    let mut queue = Queue::new(&stage);
+    let one_too_many = "\"TIME=0.900;\";\n#define rows rows + 1";
+    queue.tries(&header("Run over the end", "The next row is there anyway."), "\"TIME=1.000;\";", one_too_many);
+    let folder = queue.folder().to_owned();
+    stage.optimize(&["--patches", &folder]).exits(0).says("heap-buffer-overflow");
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["incorrect"], "{:#?}", campaign.outcomes());
+    assert!(campaign.commits().is_empty());
+}
+
 fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
     let subjects = ["round-2: Vectorise the loop", "round-12: Fuse both passes"];
     assert_eq!(campaign.subjects(), subjects.map(|subject| format!("[optimize] softmax cpu {subject}")));

@@ -195,7 +195,7 @@ fn link(
     Ok(shared)
 }
 
-fn run(mut command: Command, source: &str) -> Result<String, BuildError> {
+pub(crate) fn run(mut command: Command, source: &str) -> Result<String, BuildError> {
     let failed = |output: String, command: &Command| BuildError::Compile {
         source_file: source.to_owned(),
         command: format!("{command:?}").replace('"', ""),

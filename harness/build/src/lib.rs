@@ -12,6 +12,7 @@
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
+//! | [`sanitize`] | the same sources under the sanitizers, with a driver
 //! | [`toolchain`] | which compilers are here |
 //! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
 //! | [`script`] | what `build.rs` does with all that |
@@ -27,6 +28,7 @@ mod digest;
 mod environment;
 mod error;
 pub mod manifest;
+pub mod sanitize;
 pub mod script;
 pub mod toolchain;
 

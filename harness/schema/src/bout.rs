@@ -14,6 +14,9 @@ pub const BOUT_VERSION: u32 = 1;
 /// The only argument of a judge. Requests come on standard input.
 pub const JUDGE_ARGUMENT: &str = "--kopt-judge";
 
+/// With the path of a file after it: the same executable writes calls for the sanitizers there.
+pub const EXERCISE_ARGUMENT: &str = "--kopt-exercise";
+
 /// Descriptor on which a judge answers.
 pub const JUDGE_FD: i32 = 3;
 

@@ -7,6 +7,7 @@
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
 //! | `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
+//! | `exercise` | calls for the sanitizers |
 //! | `contestant`, `worker` | the process that runs a kernel, from outside and from inside |
 //! | `backend` | where it runs |
 //! | `candidate` | what it runs |
@@ -22,6 +23,7 @@ mod contestant;
 mod correctness;
 mod duel;
 mod environment;
+mod exercise;
 mod judge;
 mod latency;
 mod measurement;
@@ -55,6 +57,9 @@ fn run(package: &'static Package, kernel: impl Kernel + 'static, main: Main) -> 
     // A process has one operator and keeps it: trials may hold it as long as they like.
     let kernel: &'static dyn Kernel = Box::leak(Box::new(kernel));
     if let Some(code) = judge::serve_if_asked(package, kernel) {
+        return code;
+    }
+    if let Some(code) = exercise::write_if_asked(package, kernel) {
         return code;
     }
     main(package, kernel).unwrap_or_else(|error| {
