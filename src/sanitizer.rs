@@ -11,10 +11,10 @@ use kopt_build::bindings;
 use kopt_build::sanitize::{Sanitized, sanitized};
 use kopt_schema::bout::EXERCISE_ARGUMENT;
 use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Manifest;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::manifest::Kernel;
 use crate::process::{self, Group, Interrupts};
 
 /// What the sanitizers say of a version.
@@ -34,23 +34,22 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Lines of a finding that are told.
 const LINES: usize = 12;
 
-/// Runs the version whose files are those of `kernel` under the sanitizers. `judge` writes the calls; `scratch` is an
-/// empty folder.
+/// Runs the version of a kernel that lies in `folder` under the sanitizers. `judge` writes the calls; `scratch` is an empty
+/// folder.
 ///
 /// # Errors
 /// When the judge writes no calls, or a file cannot be written.
 pub fn run(
     context: &Context,
     interrupts: &Interrupts,
-    kernel: &Kernel,
+    (folder, manifest): (&Utf8Path, &Manifest),
     judge: &Utf8Path,
     scratch: &Utf8Path,
 ) -> Result<Finding> {
-    let folder = &kernel.member.folder;
-    let interface = bindings::load(folder, &kernel.manifest, false)
+    let interface = bindings::load(folder, manifest, false)
         .map_err(|error| Error::setup("cannot read the kernel's interface").because(&error))?;
     let entries: Vec<String> = interface.entries.iter().map(|entry| entry.symbol.clone()).collect();
-    let program = match sanitized(folder, &kernel.manifest, &entries, &scratch.join("build")) {
+    let program = match sanitized(folder, manifest, &entries, &scratch.join("build")) {
         Ok(Sanitized::Program(program)) => program,
         Ok(Sanitized::Unavailable(why)) => return Ok(Finding::Unavailable(why)),
         Err(error) => {

@@ -1,5 +1,5 @@
-//! The example queues are what they say: helping, slower and no-op patches are right; a wrong one is right on every
-//! listed shape and wrong on an odd one; one does not build; one touches what it may not. (What each is worth is
+//! The example queues are what they say: helping, slower and no-op patches are right, and clean under the sanitizers; a
+//! wrong one is right on every listed shape and wrong on an odd one; one does not build; one touches what it may not. (What each is worth is
 //! measured by the benchmark `truth`, not here.)
 //!
 //! One test a patch: `cargo test --test patch_queues matmul-cpu/09`. Each trial is run with one secret seed, or with
@@ -12,9 +12,16 @@
 mod queue;
 
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use cargo_kopt::build::{self, Role};
+use cargo_kopt::context::Context;
+use cargo_kopt::manifest;
+use cargo_kopt::process::Interrupts;
+use cargo_kopt::sanitizer::{self, Finding};
+use cargo_kopt::shell::{Manner, Verbosity};
+use cargo_kopt::workspace::Workspace;
 use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::exit::Exit;
@@ -38,7 +45,8 @@ fn main() -> ExitCode {
     for package in PACKAGES {
         let (folder, manifest) = queue::example(root, package).unwrap();
         let applied = queue::apply_all(&folder, &scratch.join(package)).unwrap();
-        let crate_tests = Arc::new(Example { package, manifest, cache: Cache::new(scratch.join("objects")) });
+        let crate_tests =
+            Arc::new(Example { package, manifest, cache: Cache::new(scratch.join("objects")), judge: OnceLock::new() });
         let count = applied.iter().filter(|patch| patch.truth == Truth::Helps).count();
         let kinds = [Truth::Wrong, Truth::Slower, Truth::NoOp, Truth::NoBuild, Truth::Forbidden];
         let missing: Vec<_> =
@@ -93,6 +101,18 @@ struct Example {
     package: &'static str,
     manifest: Manifest,
     cache: Cache,
+    /// The crate's own test executable.
+    judge: OnceLock<Utf8PathBuf>,
+}
+
+static INTERRUPTS: LazyLock<Interrupts> = LazyLock::new(|| Interrupts::watch().unwrap());
+
+fn correctness(context: &Context, package: &str) -> Utf8PathBuf {
+    let workspace = Workspace::find(context, Some(&Utf8Path::new(ROOT).join("Cargo.toml"))).unwrap();
+    let member = workspace.member(package).unwrap();
+    let kernels = manifest::Found::read(context, &workspace, &[member]).kernels;
+    let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
+    build::executables(context, manner, &workspace, &kernels, Role::Correctness).unwrap().remove(0)
 }
 
 impl Example {
@@ -119,7 +139,9 @@ impl Example {
         }
         if patch.truth != Truth::Wrong {
             let (exit, failed) = self.check(&candidate)?;
-            return ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"));
+            ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"))?;
+            let found = self.sanitized(&patch.after)?;
+            return ensure(found == Finding::Clean, || format!("the sanitizers: {found:?}"));
         }
         let (_, failed) = self.check(&candidate)?;
         ensure(!failed.is_empty(), || "no trial sees that it is wrong".to_owned())?;
@@ -127,6 +149,15 @@ impl Example {
             .iter()
             .find(|name| self.manifest.shapes.iter().any(|shape| name.contains(&format!("/{}/", shape.name))));
         ensure(listed.is_none(), || format!("it is wrong on a listed shape: {listed:?}"))
+    }
+
+    fn sanitized(&self, folder: &Utf8Path) -> Result<Finding, Failed> {
+        let context = Context::of_process().map_err(|error| error.to_string())?;
+        let scratch = tempfile::tempdir()?;
+        let place = Utf8Path::from_path(scratch.path()).ok_or("the folder's name is no text")?;
+        let judge = self.judge.get_or_init(|| correctness(&context, self.package));
+        let version = (folder, &self.manifest);
+        Ok(sanitizer::run(&context, &INTERRUPTS, version, judge, place).map_err(|error| error.to_string())?)
     }
 
     /// Exit code of `cargo kopt check`, and the names of failed trials.

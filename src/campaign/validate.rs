@@ -190,7 +190,8 @@ impl Campaign<'_> {
         let kernel = tools.stand.kernel(&self.lineage, candidate)?;
         let scratch = self.scratch()?;
         let folder = Utf8Path::from_path(scratch.path()).unwrap_or(&self.own);
-        match sanitizer::run(self.context, self.interrupts, kernel, tools.bouts.judge()?, folder)? {
+        let version = (kernel.member.folder.as_path(), &kernel.manifest);
+        match sanitizer::run(self.context, self.interrupts, version, tools.bouts.judge()?, folder)? {
             Finding::Clean => Ok(None),
             Finding::Found(what) => Ok(Some(what)),
             Finding::Unavailable(why) => {
