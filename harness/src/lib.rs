@@ -20,6 +20,7 @@
 //! | [`tensor`] | values of buffers, rounded to their element type |
 //! | [`error_model`] | how far an honest kernel may be from the exact result |
 //! | [`package`] | what the build script found and made |
+//! | `parallel` | large cases in parts |
 //! | `runner` | processes, backends, correctness and latency |
 
 pub mod distribution;
@@ -27,6 +28,7 @@ pub mod error_model;
 pub mod kernel;
 pub mod operators;
 pub mod package;
+mod parallel;
 pub mod tensor;
 
 #[cfg(feature = "runner")]

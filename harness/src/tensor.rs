@@ -10,6 +10,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use crate::distribution::Distribution;
 use crate::kernel::Buffer;
+use crate::parallel;
 
 /// The values of one buffer.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,25 +161,40 @@ impl Draw {
     pub fn scaled(&mut self, buffer: &Buffer, distribution: Distribution, scales: Scales) -> Values {
         let (len, row) = (buffer.len, buffer.row.max(1));
         let mut values: Vec<f32> = match distribution {
-            Distribution::Normal => (0..len).map(|_| self.normal()).collect(),
-            Distribution::Large => (0..len).map(|_| self.normal() * scales.large).collect(),
-            Distribution::Tiny => (0..len).map(|_| self.normal() * scales.tiny).collect(),
-            Distribution::Negative => (0..len).map(|_| -self.unit().abs()).collect(),
+            Distribution::Normal => self.many(len, Self::normal),
+            Distribution::Large => self.many(len, |draw| draw.normal() * scales.large),
+            Distribution::Tiny => self.many(len, |draw| draw.normal() * scales.tiny),
+            Distribution::Negative => self.many(len, |draw| -draw.unit().abs()),
             Distribution::ConstantRows => {
                 let rows: Vec<f32> = (0..len.div_ceil(row)).map(|_| self.normal()).collect();
                 (0..len).map(|index| rows[index / row]).collect()
             }
             Distribution::Denormal => {
                 let smallest = buffer.dtype.smallest_normal() as f32;
-                (0..len).map(|_| self.unit() * smallest).collect()
+                self.many(len, |draw| draw.unit() * smallest)
             }
-            _ => (0..len).map(|_| self.unit()).collect(),
+            _ => self.many(len, Self::unit),
         };
         for value in &mut values {
             *value = round_to(*value, buffer.dtype);
         }
         self.plant(&mut values, row, distribution, scales, buffer.dtype);
         Values::Float(values)
+    }
+
+    /// Many numbers. Of very many each part has a source of its own, so that all processors can draw.
+    fn many(&mut self, len: usize, one: impl Fn(&mut Self) -> f32 + Sync) -> Vec<f32> {
+        if len <= parallel::PART {
+            return (0..len).map(|_| one(self)).collect();
+        }
+        let seed = self.bits();
+        let mut values = vec![0.0; len];
+        parallel::each(values.chunks_mut(parallel::PART).enumerate(), |(part, values)| {
+            let mut draw = Self::new(seed, "part");
+            draw.rng.set_stream(part as u64);
+            values.iter_mut().for_each(|value| *value = one(&mut draw));
+        });
+        values
     }
 
     /// Puts the special numbers of a distribution into rows.

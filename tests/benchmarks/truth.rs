@@ -258,8 +258,18 @@ fn source_digest(folder: &Utf8Path, candidate: &Utf8Path) -> Result<String, Fail
 /// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
 fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
     let runner = root.join("harness/src/runner");
-    let common = ["duel.rs", "memory.rs", "arena.rs", "worker.rs", "contestant.rs"].map(|file| runner.join(file));
-    let own = if backend == "cpu" { vec!["backend/cpu.rs", "backend/cpu/flush.rs"] } else { vec!["backend/cuda.rs"] };
+    let common = ["duel.rs", "memory.rs", "blueprint.rs", "arena.rs", "worker.rs", "contestant.rs"];
+    let common = common.map(|file| runner.join(file));
+    let own = match backend {
+        "cpu" => vec!["backend/cpu.rs", "backend/cpu/flush.rs"],
+        _ => vec![
+            "backend/cuda/mod.rs",
+            "backend/cuda/device.rs",
+            "backend/cuda/memory.rs",
+            "backend/cuda/launch.rs",
+            "backend/cuda/clock.rs",
+        ],
+    };
     let mut digests = String::new();
     for file in common.into_iter().chain(own.into_iter().map(|file| runner.join(file))) {
         digests += &kopt_build::digest_of_file(&file)?;

@@ -5,17 +5,22 @@ use camino::{Utf8Path, Utf8PathBuf};
 type Failure = Box<dyn std::error::Error>;
 
 /// Everything that measures and judges.
-pub const REFEREE: [&str; 9] = [
+pub const REFEREE: [&str; 10] = [
     "harness/src/runner/judge",
     "harness/src/runner/contestant.rs",
     "harness/src/runner/worker.rs",
     "harness/src/runner/memory.rs",
+    "harness/src/runner/blueprint.rs",
     "harness/src/runner/backend/cpu.rs",
     "harness/stats/src",
     "src/gate",
     "src/referee/mod.rs",
     "src/referee/course.rs",
 ];
+
+/// And what more does where kernels run on a GPU.
+#[allow(dead_code, reason = "shared with benchmarks that have none")]
+pub const CUDA: [&str; 1] = ["harness/src/runner/backend/cuda"];
 
 /// Digest of `code`, comments and tests aside: these change nothing.
 pub fn key(root: &Utf8Path, code: &[&str]) -> Result<String, Failure> {

@@ -8,7 +8,7 @@ use crate::manifest::Backend;
 use crate::plan::{Fill, Launch};
 
 /// Version of this protocol.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// Descriptor on which a worker answers. Requests come on standard input.
 pub const REPLY_FD: i32 = 3;
@@ -63,9 +63,6 @@ pub enum Request {
         cold: bool,
         /// How many calls.
         calls: u64,
-        /// Whether the contents of the windows are new, and results are wanted back: devices with a memory of their own
-        /// copy both, outside the timed region.
-        fresh: bool,
         /// Whether the thread's processor time is counted, where the device is the processor, and not the wall's: what
         /// others do to the machine is then left out.
         processor: bool,
@@ -79,6 +76,9 @@ pub enum Request {
 /// Memory of one case, and the calls on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arena {
+    /// Whether the two files are allocations on the device, which the judge reads and writes there; else the device, if it
+    /// has a memory of its own, gets a copy.
+    pub on_device: bool,
     /// Length of the file with the inputs, mapped read-only.
     pub input_len: usize,
     /// Length of the file with the outputs.
@@ -157,8 +157,6 @@ pub enum Blame {
     Kernel,
     /// The kernel: an entry returned an error.
     Returned,
-    /// The kernel: it changed an input.
-    InputModified,
 }
 
 /// From the worker.

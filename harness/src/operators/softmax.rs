@@ -3,6 +3,7 @@
 //! A row with a NaN or +inf, or of nothing but -inf, is all NaN; -inf elsewhere gives 0. Results below the smallest
 //! normal number may be flushed to zero: nobody's probability of 1e-38 matters.
 
+use kopt_schema::DType;
 use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
 use kopt_schema::operator::Parameter;
@@ -11,6 +12,7 @@ use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
+use crate::parallel;
 use crate::tensor::{Draw, Expected, Tensors};
 
 /// Softmax over each row.
@@ -40,30 +42,15 @@ impl Kernel for Softmax {
     }
 
     fn expect(&self, _entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
-        let cols = case.size("cols");
+        let cols = case.size("cols").max(1);
         let x = inputs.floats("x");
-        let (mut values, mut bounds) = (Vec::with_capacity(x.len()), Vec::with_capacity(x.len()));
-        for row in x.chunks_exact(cols.max(1)) {
-            // f64::max drops a NaN, which must spread instead.
-            let largest =
-                row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
-            let largest = if row.iter().any(|value| value.is_nan()) { f64::NAN } else { largest };
-            let exponentials: Vec<f64> = row.iter().map(|value| (f64::from(*value) - largest).exp()).collect();
-            let sum: f64 = exponentials.iter().sum();
-            // Rounding x - max and scaling it for exp2 costs |x - max| units each; the sum inherits its terms' errors.
-            let reach = |value: f32| {
-                let reach = largest - f64::from(value);
-                if reach.is_finite() { 3.0 * reach } else { 0.0 }
-            };
-            let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
-            let common = inherited + rounding.growth(cols) + 10.0;
-            for (value, exponential) in row.iter().zip(&exponentials) {
-                let exact = exponential / sum;
-                let arithmetic = exact * U * (reach(*value) + common) + case.dtype.smallest_normal();
-                values.push(exact);
-                bounds.push(rounded(exact, arithmetic, case.dtype));
-            }
-        }
+        let (mut values, mut bounds) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        let part = (parallel::PART / cols).max(1) * cols;
+        let parts = x.chunks(part).zip(values.chunks_mut(part).zip(bounds.chunks_mut(part)));
+        parallel::each(parts, |(x, (values, bounds))| {
+            let rows = x.chunks_exact(cols).zip(values.chunks_exact_mut(cols).zip(bounds.chunks_exact_mut(cols)));
+            rows.for_each(|(row, (values, bounds))| expect_row(row, case.dtype, rounding, values, bounds));
+        });
         vec![Expected { name: "y", values, bounds }]
     }
 
@@ -108,11 +95,31 @@ impl Kernel for Softmax {
     }
 }
 
+fn expect_row(row: &[f32], dtype: DType, rounding: Rounding, values: &mut [f64], bounds: &mut [f64]) {
+    // f64::max drops a NaN, which must spread instead.
+    let largest = row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
+    let largest = if row.iter().any(|value| value.is_nan()) { f64::NAN } else { largest };
+    let exponentials: Vec<f64> = row.iter().map(|value| (f64::from(*value) - largest).exp()).collect();
+    let sum: f64 = exponentials.iter().sum();
+    // Rounding x - max and scaling it for exp2 costs |x - max| units each; the sum inherits its terms' errors.
+    let reach = |value: f32| {
+        let reach = largest - f64::from(value);
+        if reach.is_finite() { 3.0 * reach } else { 0.0 }
+    };
+    let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
+    let common = inherited + rounding.growth(row.len()) + 10.0;
+    for (index, (value, exponential)) in row.iter().zip(&exponentials).enumerate() {
+        let exact = exponential / sum;
+        let arithmetic = exact * U * (reach(*value) + common) + dtype.smallest_normal();
+        values[index] = exact;
+        bounds[index] = rounded(exact, arithmetic, dtype);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tensor::Values;
-    use kopt_schema::DType;
 
     fn expect(rows: usize, x: &[f32]) -> Expected {
         let case = Case { shape: shape(&[("rows", rows), ("cols", x.len() / rows)]), dtype: DType::F32 };

@@ -7,6 +7,7 @@ use kopt_schema::DType;
 use kopt_schema::message::FailureKind;
 
 use super::arena::Arena;
+use super::blueprint::Blueprint;
 use super::contestant::Loss;
 use crate::kernel::Buffer;
 use crate::tensor::{Expected, decode};
@@ -21,12 +22,12 @@ enum Element {
 
 /// Compares an output; nothing if every element is right.
 pub(crate) fn compare(expected: &Expected, buffer: &Buffer, arena: &Arena, window: usize) -> Option<Loss> {
-    compare_bytes(expected, buffer, arena.output(expected.name, window), arena)
+    compare_bytes(expected, buffer, arena.output(expected.name, window), &arena.blueprint)
 }
 
-/// Compares the bytes of an output that was poisoned as those of the arena.
-pub(crate) fn compare_bytes(expected: &Expected, buffer: &Buffer, bytes: &[u8], arena: &Arena) -> Option<Loss> {
-    let poison = |index| arena.poison_of(index, buffer.dtype);
+/// Compares the bytes of an output that was poisoned as the layout says.
+pub(crate) fn compare_bytes(expected: &Expected, buffer: &Buffer, bytes: &[u8], layout: &Blueprint) -> Option<Loss> {
+    let poison = |index| layout.poison_of(index, buffer.dtype);
     Comparison { expected, buffer, bytes, poison: &poison }.verdict()
 }
 

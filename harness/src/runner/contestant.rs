@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::arena::Arena;
 use super::candidate::Loaded;
-use super::memory::Shared;
+use super::memory::Given;
 use super::worker;
 
 /// Why a contestant lost: what a failed trial reports.
@@ -97,12 +97,12 @@ impl Contestant {
 
     /// Starts a worker that gets these files, inputs and outputs of each arena. It dies with the thread that calls this,
     /// so that a killed judge leaves none behind.
-    pub(crate) fn spawn(files: &[(&Shared, &Shared)]) -> Result<Self, Loss> {
+    pub(crate) fn spawn(files: &[(&dyn Given, &dyn Given)]) -> Result<Self, Loss> {
         let failed =
             |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
         let mut given_files: Vec<OwnedFd> = vec![answer.into()];
-        let given = files.iter().map(|(inputs, outputs)| (inputs.len() + outputs.len()) as u64).sum();
+        let given = files.iter().map(|(inputs, outputs)| (inputs.resident() + outputs.resident()) as u64).sum();
         for (inputs, outputs) in files {
             for descriptor in [inputs.descriptor(false), outputs.descriptor(true)] {
                 given_files.push(descriptor.map_err(|error| failed("shared memory", &error))?);
@@ -191,7 +191,6 @@ impl Contestant {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
                     Blame::Kernel => FailureKind::Crashed,
                     Blame::Returned => FailureKind::ReturnedError,
-                    Blame::InputModified => FailureKind::InputModified,
                 };
                 Err(Loss { no_device: blame == Blame::NoDevice, ..Loss::new(kind, message) })
             }
@@ -271,6 +270,11 @@ impl Contestant {
     /// Lets it go on.
     pub(crate) fn let_go(&self) {
         self.signal(rustix::process::Signal::CONT);
+    }
+
+    /// Begins to end it; who lets it go waits for that.
+    pub(crate) fn kill(&self) {
+        self.signal(rustix::process::Signal::KILL);
     }
 
     fn signal(&self, signal: rustix::process::Signal) {

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Class, Manifest};
 use kopt_schema::message::{FailureKind, Message, Outcome, Trial, TrialPlan};
+use kopt_schema::wire::EntryCall;
 use libtest_mimic::{Arguments, Completion, Failed, Trial as Test};
 
-use super::arena::{Arena, POISONS};
+use super::arena::Arena;
+use super::blueprint::POISONS;
 use super::candidate::{Absent, Loaded};
 use super::cases::{self, TrialSpec};
 use super::contestant::{Contestant, Loss};
@@ -19,7 +21,7 @@ use super::output::Output;
 use super::{arguments, compare, environment};
 use crate::kernel::{Case, Kernel};
 use crate::package::Package;
-use crate::tensor::Draw;
+use crate::tensor::{Draw, Tensors};
 
 /// What every trial of a binary shares.
 struct Suite {
@@ -91,13 +93,15 @@ impl Suite {
             Ok(seeds) => seeds,
             Err(reason) => return (Verdict::Failed(reason), Some(FailureKind::Setup)),
         };
-        for seed in seeds {
-            used.push(seed);
-            let case = spec.case(self.kernel, &self.manifest, seed);
-            match once(self.kernel, &self.manifest, spec, candidate, &case, seed) {
+        for seeds in seeds.chunks(together(candidate, spec)) {
+            used.extend(seeds);
+            let attempts: Vec<_> =
+                seeds.iter().map(|seed| Attempt::new(self.kernel, &self.manifest, spec, *seed)).collect();
+            match attempt(self.kernel, &self.manifest, candidate, &attempts) {
                 Ok(()) => {}
-                Err(loss) if loss.no_device => return (Verdict::Ignored(loss.message), None),
-                Err(loss) => {
+                Err((_, loss)) if loss.no_device => return (Verdict::Ignored(loss.message), None),
+                Err((number, loss)) => {
+                    let Attempt { case, seed, .. } = &attempts[number];
                     let text = format!(
                         "{}\nshape {}, seed {seed:016x}; repeat with\n  KOPT_SEED={seed:016x} cargo test -p {} --test correctness -- --exact {}",
                         loss.message, case.shape.name, self.package.name, spec.name
@@ -129,56 +133,110 @@ impl Suite {
     }
 }
 
-/// One seed of a trial: the kernel in a process of its own, and every element of every output compared.
-pub(crate) fn once(
+/// A trial with one seed, and the case that follows from it.
+pub(crate) struct Attempt<'a> {
+    pub spec: &'a TrialSpec,
+    pub case: Case,
+    pub seed: u64,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(kernel: &dyn Kernel, manifest: &Manifest, spec: &'a TrialSpec, seed: u64) -> Self {
+        Self { spec, case: spec.case(kernel, manifest, seed), seed }
+    }
+}
+
+/// How many attempts of a trial may share a process. Where all that runs of a candidate runs on the device, a process is
+/// worth nothing but its context, and making that takes longer than a small trial; code on the host gets one of its own.
+pub(crate) fn together(candidate: &Loaded, spec: &TrialSpec) -> usize {
+    if candidate.class == Class::Device && !spec.heavy { 8 } else { 1 }
+}
+
+/// Attempts in a process of their own, and every element of every output compared. The first that fails, and why.
+pub(crate) fn attempt(
     kernel: &dyn Kernel,
     manifest: &Manifest,
-    spec: &TrialSpec,
     candidate: &Loaded,
-    case: &Case,
-    seed: u64,
-) -> Result<(), Loss> {
-    let setup = |error: String| Loss::new(FailureKind::Setup, error);
-    let entry = spec.layout.symbol;
-    let buffers = kernel.buffers(entry, case);
-    let inputs = kernel.inputs(entry, case, spec.distribution, &mut Draw::new(seed, "inputs"));
-    let noise = Draw::new(seed, "noise").bits();
-    let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
-        .map_err(|error| setup(format!("memory: {error}")))?;
-    arena.fill(0, 0, &inputs);
-    arena.poison(0);
-    let before = arena.input_sum();
-    let plan = candidate.plan.as_ref();
-    let call = arguments::entry_call(kernel, spec.layout, case, 0, plan, &candidate.knobs).map_err(setup)?;
-    let symbols = [entry.to_owned()];
-    let mut contestant = Contestant::start(candidate, manifest.backend, &symbols, &[&arena])?;
-    let number = contestant.attach(arena.wire(vec![call]))?;
+    attempts: &[Attempt<'_>],
+) -> Result<(), (usize, Loss)> {
+    let drawn = attempts.iter().enumerate().map(|(index, attempt)| {
+        let drawn = Drawn::new(kernel, candidate, attempt).map_err(|loss| (index, loss))?;
+        Ok(drawn)
+    });
+    let drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
+    let arenas: Vec<&Arena> = drawn.iter().map(|drawn| &drawn.arena).collect();
+    let symbols: Vec<String> =
+        attempts.first().map(|attempt| attempt.spec.layout.symbol.to_owned()).into_iter().collect();
+    let mut contestant = Contestant::start(candidate, manifest.backend, &symbols, &arenas).map_err(|loss| (0, loss))?;
     let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(manifest.check.timeout_s));
-    contestant.call(number, 0, 0, limit).map_err(|loss| explain(loss, &contestant, &arena))?;
+    for (number, drawn) in drawn.iter().enumerate() {
+        let called = contestant.attach(drawn.arena.wire(vec![drawn.call.clone()]));
+        let called = called.and_then(|number| contestant.call(number, 0, 0, limit));
+        called.map_err(|loss| (number, explain(loss, &contestant, number, &drawn.arena)))?;
+    }
     drop(contestant);
-    if arena.input_sum() != before {
-        return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
-    }
-    if let Some(place) = arena.trespass() {
-        return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
-    }
-    for expected in kernel.expect(entry, case, &inputs, spec.distribution.rounding()) {
-        let buffer = arena.buffers().iter().find(|buffer| buffer.name == expected.name);
-        let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
-        if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {
-            return Err(loss);
-        }
+    for (number, (attempt, drawn)) in attempts.iter().zip(drawn).enumerate() {
+        drawn.verdict(kernel, attempt).map_err(|loss| (number, loss))?;
     }
     Ok(())
 }
 
+/// The memory of an attempt, and the call on it.
+struct Drawn {
+    inputs: Tensors,
+    arena: Arena,
+    /// A checksum of the inputs.
+    before: u64,
+    call: EntryCall,
+}
+
+impl Drawn {
+    fn new(kernel: &dyn Kernel, candidate: &Loaded, attempt: &Attempt<'_>) -> Result<Self, Loss> {
+        let Attempt { spec, case, seed } = attempt;
+        let setup = |error: String| Loss::new(FailureKind::Setup, error);
+        let entry = spec.layout.symbol;
+        let buffers = kernel.buffers(entry, case);
+        let inputs = kernel.inputs(entry, case, spec.distribution, &mut Draw::new(*seed, "inputs"));
+        let noise = Draw::new(*seed, "noise").bits();
+        let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
+            .map_err(|error| setup(format!("memory: {error}")))?;
+        arena.fill(0, 0, &inputs);
+        arena.poison(0);
+        let before = arena.input_sum();
+        let plan = candidate.plan.as_ref();
+        let call = arguments::entry_call(kernel, spec.layout, case, 0, plan, &candidate.knobs).map_err(setup)?;
+        Ok(Self { inputs, arena, before, call })
+    }
+
+    /// What the call left behind.
+    fn verdict(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
+        let Self { inputs, arena, before, .. } = self;
+        let Attempt { spec, case, .. } = attempt;
+        let setup = |error: String| Loss::new(FailureKind::Setup, error);
+        if arena.input_sum() != before {
+            return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
+        }
+        if let Some(place) = arena.trespass() {
+            return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
+        }
+        for expected in kernel.expect(spec.layout.symbol, case, &inputs, spec.distribution.rounding()) {
+            let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
+            let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
+            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {
+                return Err(loss);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A fault's address, as a place near a buffer.
-fn explain(loss: Loss, contestant: &Contestant, arena: &Arena) -> Loss {
+fn explain(loss: Loss, contestant: &Contestant, number: usize, arena: &Arena) -> Loss {
     let lens = (arena.inputs.len(), arena.outputs.len());
-    let Some((written, offset)) = loss.address.and_then(|address| contestant.locate(0, address, lens)) else {
+    let Some((written, offset)) = loss.address.and_then(|address| contestant.locate(number, address, lens)) else {
         return loss;
     };
-    let place = arena.describe(written, offset);
+    let place = arena.blueprint.describe(written, offset);
     let inside = place.starts_with("byte");
     let (kind, message) = match (written, inside) {
         (false, true) => (FailureKind::InputModified, format!("wrote to an input, {place}: inputs are read-only")),

@@ -136,16 +136,8 @@ impl Duel {
             let start = draw.between(0, pool.windows - 1);
             let windows = (0..pool.windows).map(|window| (start + window) % pool.windows).collect();
             let entries = (0..self.layouts.len()).collect();
-            let request = Request::Time {
-                arena: case,
-                entries,
-                windows,
-                cold: true,
-                calls,
-                fresh: false,
-                processor: false,
-                handicap: 0.0,
-            };
+            let request =
+                Request::Time { arena: case, entries, windows, cold: true, calls, processor: false, handicap: 0.0 };
             contestant.time(&request, LIMIT).map(|seconds| seconds / calls as f64)
         };
         // Warm-up, first side by coin; its second call sets the size of a batch.

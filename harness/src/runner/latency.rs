@@ -162,16 +162,8 @@ impl Bench {
                     bencher.iter_custom(|calls| {
                         let (entries, windows) = (line.entries.clone(), windows.clone());
                         let cold = cache == Cache::Cold;
-                        let request = Request::Time {
-                            arena: 0,
-                            entries,
-                            windows,
-                            cold,
-                            calls,
-                            fresh: false,
-                            processor: false,
-                            handicap: 0.0,
-                        };
+                        let request =
+                            Request::Time { arena: 0, entries, windows, cold, calls, processor: false, handicap: 0.0 };
                         // A lost worker ends the bench below; criterion has no way to be told in here.
                         let seconds = if failure.is_some() { Ok(0.0) } else { worker.time(&request, LIMIT) };
                         let seconds = seconds.unwrap_or_else(|loss| {

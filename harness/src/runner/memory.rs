@@ -22,6 +22,15 @@ const HUGE: usize = 2 << 20;
 /// `MADV_COLLAPSE`, which libc does not name on every target.
 const COLLAPSE: libc::c_int = 25;
 
+/// Memory that a worker can be given, as a descriptor.
+pub(crate) trait Given {
+    /// A descriptor for a worker. Read-only memory of the host cannot be mapped writable.
+    fn descriptor(&self, writable: bool) -> std::io::Result<OwnedFd>;
+
+    /// How much of the worker's resident memory it may be.
+    fn resident(&self) -> usize;
+}
+
 /// An anonymous file, mapped here for writing.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -71,14 +80,6 @@ impl Shared {
         unsafe { std::slice::from_raw_parts_mut(self.map.base, self.map.len) }
     }
 
-    /// A descriptor for a worker; read-only ones cannot be mapped writable.
-    pub(crate) fn descriptor(&self, writable: bool) -> std::io::Result<OwnedFd> {
-        use std::os::fd::AsRawFd as _;
-        let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-        let path = format!("/proc/self/fd/{}", self.fd.as_fd().as_raw_fd());
-        Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?)
-    }
-
     /// Asks for huge pages. They make timings steadier; without them everything works too. True for a file that is too
     /// small to have any.
     pub(crate) fn collapse(&mut self) -> bool {
@@ -93,6 +94,19 @@ impl Shared {
         }
         // SAFETY: the range is this mapping's own; the call moves its pages and changes no byte.
         unsafe { libc::madvise(self.map.base.cast(), self.map.len, COLLAPSE) == 0 }
+    }
+}
+
+impl Given for Shared {
+    fn descriptor(&self, writable: bool) -> std::io::Result<OwnedFd> {
+        use std::os::fd::AsRawFd as _;
+        let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let path = format!("/proc/self/fd/{}", self.fd.as_fd().as_raw_fd());
+        Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    fn resident(&self) -> usize {
+        self.len()
     }
 }
 

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `cases`, `correctness`, `compare` | the trials, and what one finds |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
-//! | `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
+//! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
 //! | `exercise` | calls for the sanitizers |
 //! | `contestant`, `worker` | the process that runs a kernel, from outside and from inside |
@@ -16,6 +16,7 @@
 mod arena;
 mod arguments;
 mod backend;
+mod blueprint;
 mod candidate;
 mod cases;
 mod compare;

@@ -100,9 +100,8 @@ impl State {
             Request::Call { arena, entry, window } => {
                 backend.call(arena, entry, window).map(|status| Reply::Called { status })
             }
-            Request::Time { arena, entries, windows, cold, calls, fresh, processor, handicap } => {
-                let timing =
-                    Timing { arena, entries: &entries, windows: &windows, cold, calls, fresh, processor, handicap };
+            Request::Time { arena, entries, windows, cold, calls, processor, handicap } => {
+                let timing = Timing { arena, entries: &entries, windows: &windows, cold, calls, processor, handicap };
                 backend.time(&timing).map(|seconds| Reply::Timed { seconds })
             }
             Request::Ceilings => backend.ceilings().map(|ceilings| Reply::Ceilings {

@@ -3,6 +3,8 @@
 //!
 //!     cargo bench --bench referee -- [--minutes 30] [--only aa] [--report]
 //!
+//! Those on a GPU are taken where there is one, or where `--only` names their crate: `--only softmax-cuda`.
+//!
 //! Each decision is one row of `referee.jsonl` beside this file, keyed by a digest of everything that measures and judges:
 //! a run that is cut off goes on where it was, and rows of another version are never counted. `--report` prints the
 //! tables of `harness/README.md`. Run it on a quiet machine, never beside a build.
@@ -85,7 +87,7 @@ fn measure(root: &Utf8Path, rows: &mut Rows, arguments: &Arguments) -> Result<()
     let interrupts = Interrupts::watch().map_err(|error| error.to_string())?;
     let scratch = tempfile::tempdir()?;
     let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
-    let wanted = |scenario: &Scenario| arguments.only.as_deref().is_none_or(|part| scenario.name().contains(part));
+    let wanted = |scenario: &Scenario| scenario.is_wanted(arguments.only.as_deref());
     let scenarios: Vec<Scenario> = scenario::all(root)?.into_iter().filter(wanted).collect();
     let mut arenas = BTreeMap::new();
     while Instant::now() < until {

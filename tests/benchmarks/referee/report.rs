@@ -15,9 +15,17 @@ const QUIET: f64 = 0.015;
 
 /// All tables, as Markdown.
 pub fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
-    let mut text = bars(rows);
+    let (gpu, rows): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(Row::on_gpu);
+    let rows = &rows[..];
+    let mut text = bars(rows, "4 shapes below 1 ms", "median ≤ 30");
     text.push('\n');
     text += &peers(rows);
+    if !gpu.is_empty() {
+        text += "\nOn a GPU:\n\n";
+        text += &bars(&gpu, "7 shapes of softmax-cuda", "median ≤ 20");
+        text.push('\n');
+        text += &peers(&gpu);
+    }
     text.push('\n');
     text += &queue(root, rows)?;
     Ok(text)
@@ -39,7 +47,7 @@ fn share(count: usize, all: usize) -> String {
     )
 }
 
-fn bars(rows: &[Row]) -> String {
+fn bars(rows: &[Row], shapes: &str, bar: &str) -> String {
     let mut text = String::from("| what | bar | measured, exact 95 % interval |\n|---|---|---|\n");
     let mut line = |what: &str, bar: &str, found: String| {
         let _ = writeln!(text, "| {what} | {bar} | {found} |");
@@ -70,8 +78,8 @@ fn bars(rows: &[Row]) -> String {
     if !short.is_empty() {
         let longest = short.iter().copied().fold(0.0, f64::max);
         line(
-            "seconds a decision, 4 shapes below 1 ms",
-            "median ≤ 30",
+            &format!("seconds a decision, {shapes}"),
+            bar,
             format!("median {:.1}, longest {longest:.1}, n = {}", median(&short), short.len()),
         );
     }

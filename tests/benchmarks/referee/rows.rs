@@ -95,6 +95,11 @@ impl Row {
         }
     }
 
+    /// Whether it was decided on a GPU.
+    pub fn on_gpu(&self) -> bool {
+        self.scenario.split(' ').nth(1).is_some_and(|package| package.ends_with("-cuda"))
+    }
+
     /// Whether it was accepted.
     pub fn accepted(&self) -> bool {
         self.ruling.starts_with("ACCEPTED")
@@ -113,7 +118,8 @@ pub fn rounded(value: f64) -> f64 {
 /// The file of rows.
 pub struct Rows {
     file: Utf8PathBuf,
-    key: String,
+    /// Of rows on the processor and on a GPU: each rests on its own backend.
+    keys: [String; 2],
     rows: Vec<Row>,
 }
 
@@ -121,15 +127,16 @@ impl Rows {
     /// The rows of this version of the code.
     pub fn open(root: &Utf8Path) -> Result<Self, Failure> {
         let file = root.join("tests/benchmarks/referee.jsonl");
-        let key = measuring::key(root, &measuring::REFEREE)?;
+        let gpu = [&measuring::REFEREE[..], &measuring::CUDA].concat();
+        let keys = [measuring::key(root, &measuring::REFEREE)?, measuring::key(root, &gpu)?];
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
-            if row.key == key {
+            if row.key == keys[usize::from(row.on_gpu())] {
                 rows.push(row);
             }
         }
-        Ok(Self { file, key, rows })
+        Ok(Self { file, keys, rows })
     }
 
     pub fn all(&self) -> &[Row] {
@@ -141,7 +148,7 @@ impl Rows {
     }
 
     pub fn append(&mut self, row: Row) -> Result<(), Failure> {
-        let row = Row { key: self.key.clone(), ..row };
+        let row = Row { key: self.keys[usize::from(row.on_gpu())].clone(), ..row };
         let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
         // In one piece: another run may append at the same time.
         out.write_all((serde_json::to_string(&row)? + "\n").as_bytes())?;

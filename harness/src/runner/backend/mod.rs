@@ -1,4 +1,4 @@
-//! Where a kernel runs, seen from inside a worker. One trait, one file a backend, one conformance suite for all
+//! Where a kernel runs, seen from inside a worker. One trait, one module a backend, one conformance suite for all
 //! (`conformance.rs`).
 
 mod conformance;
@@ -8,7 +8,10 @@ pub(crate) mod cuda;
 use std::os::fd::OwnedFd;
 
 use kopt_schema::manifest;
+use kopt_schema::message::FailureKind;
 use kopt_schema::wire::{Arena, Blame};
+
+use super::contestant::Loss;
 
 /// Why a backend could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +25,6 @@ pub(crate) enum BackendError {
     /// An entry returned this instead of 0.
     #[error("the entry returned {0}, not 0")]
     Returned(i32),
-    /// The kernel changed an input.
-    #[error("{0}")]
-    InputModified(String),
     /// Anything else.
     #[error("{0}")]
     Failed(String),
@@ -36,9 +36,16 @@ impl BackendError {
             Self::NoDevice(_) => Blame::NoDevice,
             Self::Fault(_) => Blame::Kernel,
             Self::Returned(_) => Blame::Returned,
-            Self::InputModified(_) => Blame::InputModified,
             Self::Failed(_) => Blame::Setup,
         }
+    }
+}
+
+/// What goes wrong with the judge's own device says nothing of a contestant.
+impl From<BackendError> for Loss {
+    fn from(error: BackendError) -> Self {
+        let no_device = matches!(error, BackendError::NoDevice(_));
+        Self { no_device, ..Self::new(FailureKind::Setup, format!("the judge's memory: {error}")) }
     }
 }
 
@@ -65,7 +72,6 @@ pub(crate) struct Timing<'a> {
     pub windows: &'a [usize],
     pub cold: bool,
     pub calls: u64,
-    pub fresh: bool,
     pub processor: bool,
     pub handicap: f64,
 }

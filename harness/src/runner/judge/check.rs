@@ -9,10 +9,11 @@ use kopt_schema::message::FailureKind;
 
 use super::{Judge, watch};
 use crate::package::Package;
+use crate::runner::cases::{self, TrialSpec};
 use crate::runner::contestant::Loss;
-use crate::runner::{cases, correctness};
+use crate::runner::correctness::{self, Attempt};
 
-/// Trials at a time. They only wait for processes; more would need more memory.
+/// Processes at a time. They are mostly waited for; more would need more memory.
 const THREADS: usize = 2;
 
 /// Runs every trial; their number, or the first loss.
@@ -22,17 +23,21 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
         .map_err(|error| forfeit(None, Loss::new(FailureKind::Setup, error)))?;
     let (next, lost) = (AtomicUsize::new(0), Mutex::new(None));
     let candidate = &judge.entrants[contestant].candidate;
+    let groups = groups(&specs, |spec| correctness::together(candidate, spec));
+    let trials = |specs: &[TrialSpec]| {
+        let secret = |error: getrandom::Error| (0, Loss::new(FailureKind::Setup, error.to_string()));
+        let attempt = |spec| Ok(Attempt::new(judge.kernel, &judge.manifest, spec, getrandom::u64().map_err(secret)?));
+        let attempts: Vec<Attempt<'_>> = specs.iter().map(attempt).collect::<Result<_, _>>()?;
+        correctness::attempt(judge.kernel, &judge.manifest, candidate, &attempts).map_err(|(number, loss)| {
+            let message = format!("seed {:016x}: {}", attempts[number].seed, loss.message);
+            (number, Loss { message, ..loss })
+        })
+    };
     let work = || {
-        while let Some(spec) = specs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let trial = || {
-                let seed = getrandom::u64().map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
-                let case = spec.case(judge.kernel, &judge.manifest, seed);
-                let told = |loss: Loss| Loss { message: format!("seed {seed:016x}: {}", loss.message), ..loss };
-                correctness::once(judge.kernel, &judge.manifest, spec, candidate, &case, seed).map_err(told)
-            };
-            if let Err(loss) = trial() {
-                next.store(specs.len(), Ordering::Relaxed);
-                let found = forfeit(Some(spec.name.clone()), loss);
+        while let Some(specs) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err((number, loss)) = trials(specs) {
+                next.store(groups.len(), Ordering::Relaxed);
+                let found = forfeit(Some(specs[number].name.clone()), loss);
                 lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(found);
             }
         }
@@ -50,4 +55,11 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
         Some(forfeit) => Err(forfeit),
         None => Ok(specs.len()),
     }
+}
+
+/// Neighbouring trials of one entry that may share a process.
+fn groups(specs: &[TrialSpec], together: impl Fn(&TrialSpec) -> usize) -> Vec<&[TrialSpec]> {
+    let alike = |a: &TrialSpec, b: &TrialSpec| a.layout.symbol == b.layout.symbol && together(a) == together(b);
+    let runs = specs.chunk_by(alike);
+    runs.flat_map(|run| run.chunks(run.first().map_or(1, &together))).collect()
 }

@@ -41,33 +41,49 @@ pub(super) struct Run {
     pub len: usize,
 }
 
-/// The runs of a buffer of `len` elements.
-pub(super) fn runs(symmetry: &Symmetry, name: &str, turns: &[(&'static str, usize)], len: usize) -> Vec<Run> {
+/// The axes of a buffer of `len` elements, outermost first: extent of each, and how far it is turned. Neighbours that stay
+/// as they are count as one.
+pub(super) fn axes(
+    symmetry: &Symmetry,
+    name: &str,
+    turns: &[(&'static str, usize)],
+    len: usize,
+) -> Vec<(usize, usize)> {
     let tensor = symmetry.tensors.iter().find(|(tensor, _)| *tensor == name);
-    let axes: Vec<(usize, usize)> = tensor.map_or_else(Vec::new, |(_, axes)| {
-        let turned = |axis: &Axis| match *axis {
-            Axis::Stays(extent) => (extent, 0),
-            Axis::Turns(name, extent) => {
-                let turn = turns.iter().find(|(axis, _)| *axis == name).map_or(0, |(_, turn)| *turn);
-                (extent, turn % extent.max(1))
-            }
-        };
-        axes.iter().map(turned).collect()
-    });
+    let declared = tensor.map_or(&[][..], |(_, axes)| axes);
+    let turned = |axis: &Axis| match *axis {
+        Axis::Stays(extent) => (extent, 0),
+        Axis::Turns(name, extent) => {
+            let turn = turns.iter().find(|(axis, _)| *axis == name).map_or(0, |(_, turn)| *turn);
+            (extent, turn % extent.max(1))
+        }
+    };
+    let mut axes: Vec<(usize, usize)> = Vec::new();
+    for (extent, turn) in declared.iter().map(turned) {
+        match axes.last_mut() {
+            Some((outer, 0)) if turn == 0 => *outer *= extent,
+            _ => axes.push((extent, turn)),
+        }
+    }
     // An operator that declares other sizes than its buffers have is left alone, and its reference evaluated as it is.
-    if axes.iter().map(|(extent, _)| extent).product::<usize>() != len || axes.is_empty() {
+    if axes.is_empty() || axes.iter().map(|(extent, _)| extent).product::<usize>() != len {
+        return vec![(len, 0)];
+    }
+    axes
+}
+
+/// The runs of a buffer of `len` elements with these axes.
+pub(super) fn runs(axes: &[(usize, usize)], len: usize) -> Vec<Run> {
+    if len == 0 {
         return vec![Run { from: 0, to: 0, len }];
     }
     let mut found = Vec::new();
-    spread(&axes, len, 0, 0, &mut found);
+    spread(axes, len, 0, 0, &mut found);
     found
 }
 
 fn spread(axes: &[(usize, usize)], len: usize, from: usize, to: usize, found: &mut Vec<Run>) {
     let Some(((extent, turn), inner)) = axes.split_first() else { return };
-    if len == 0 {
-        return;
-    }
     let step = len / extent;
     if inner.iter().all(|(_, turn)| *turn == 0) {
         // What lies inside stays together.
@@ -167,15 +183,18 @@ mod tests {
         let base: Vec<u8> = (0..24).collect();
         for (k, n) in [(0, 0), (1, 0), (0, 3), (2, 1), (5, 6)] {
             let mut into = [0; 24];
-            copy(&base, &mut into, 1, &runs(&symmetry, "w", &[("k", k), ("n", n)], 24));
+            copy(&base, &mut into, 1, &runs(&axes(&symmetry, "w", &[("k", k), ("n", n)], 24), 24));
             for (at, value) in into.iter().enumerate() {
                 let (group, row, column) = (at / 12, at / 4 % 3, at % 4);
                 assert_eq!(usize::from(*value), group * 12 + (row + k) % 3 * 4 + (column + n) % 4);
             }
         }
         for name in ["wrong", "unknown"] {
-            assert_eq!(runs(&symmetry, name, &[("k", 1)], 7), [Run { from: 0, to: 0, len: 7 }]);
+            assert_eq!(runs(&axes(&symmetry, name, &[("k", 1)], 7), 7), [Run { from: 0, to: 0, len: 7 }]);
         }
-        assert_eq!(runs(&symmetry, "w", &[], 0), [Run { from: 0, to: 0, len: 0 }]);
+        assert_eq!(runs(&axes(&symmetry, "w", &[], 0), 0), [Run { from: 0, to: 0, len: 0 }]);
+        // What stays as it is, is one axis with its neighbours.
+        assert_eq!(axes(&symmetry, "w", &[("n", 1)], 24), [(6, 0), (4, 1)]);
+        assert_eq!(axes(&symmetry, "w", &[("k", 2)], 24), [(2, 0), (3, 2), (4, 0)]);
     }
 }

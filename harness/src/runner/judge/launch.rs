@@ -25,8 +25,19 @@ const BLOCKS_S: f64 = 0.02;
 /// Calls in the batches that show whether time grows with the number of calls.
 const RUNGS: [usize; 4] = [1, 2, 4, 8];
 
-/// Number of the candidate among the contestants.
+/// Numbers among the contestants.
+const INCUMBENT: usize = 0;
 const CANDIDATE: usize = 1;
+
+/// A GPU is kept busy this long before the first block of a launch: its clocks rise and its first calls are slow.
+const WARM: Duration = Duration::from_millis(200);
+
+/// Calls of a batch while it warms up.
+const WARM_CALLS: usize = 32;
+
+/// Blocks a launch and shape at most on a GPU. There blocks differ little, a launch begins and ends with half a second of
+/// contexts, and launches are what counts.
+const DEVICE_BLOCKS: usize = 6;
 
 /// A contestant that runs this long while it is to wait is no longer waiting.
 const IDLE_S: f64 = 0.02;
@@ -70,6 +81,7 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64) -> Result<LaunchRe
     // Nobody has vouched for the candidate: what cannot be told apart is its own.
     launch.sweep(CANDIDATE.min(count - 1), None)?;
     let order = permutation(launch.judge.cases.len(), &mut launch.draw);
+    launch.warm_up(order[0])?;
     // Time against the number of calls is looked at on one shape a launch.
     let ladder = launch.draw.between(0, order.len() - 1);
     let mut cases = Vec::new();
@@ -124,6 +136,21 @@ fn prepare(judge: &Judge, entrant: &Entrant, contestant: &mut Contestant) -> Res
 }
 
 impl Launch<'_> {
+    /// Keeps a GPU busy for a while, all contestants in turn.
+    fn warm_up(&mut self, case: usize) -> Result<(), Forfeit> {
+        if self.judge.manifest.backend == Backend::Cpu {
+            return Ok(());
+        }
+        let (begun, places) = (Instant::now(), self.judge.decks[case].places());
+        while begun.elapsed() < WARM {
+            let places = self.deal(case, places.min(WARM_CALLS))?;
+            for contestant in permutation(self.runners.len(), &mut self.draw) {
+                self.batch(contestant, case, &places)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every batch of one shape.
     fn case(&mut self, case: usize, ladder: bool) -> Result<CaseRecord, Forfeit> {
         let count = self.runners.len();
@@ -135,7 +162,7 @@ impl Launch<'_> {
             if fastest > LONG_S && fastest.is_finite() {
                 break;
             }
-            let places = self.deal(case, 1);
+            let places = self.deal(case, 1)?;
             for contestant in &warmed_up {
                 fastest = fastest.min(self.batch(*contestant, case, &places)?.device_s);
             }
@@ -154,7 +181,8 @@ impl Launch<'_> {
         let mut blocks = Vec::new();
         // Launches are what counts: long calls get fewer blocks in each.
         let affordable = (BLOCKS_S / (2.0 * fastest * calls as f64)).max(1.0) as usize;
-        for _ in 0..self.judge.bout.blocks.min(affordable) {
+        let most = if self.judge.manifest.backend == Backend::Cpu { usize::MAX } else { DEVICE_BLOCKS };
+        for _ in 0..self.judge.bout.blocks.min(affordable).min(most) {
             blocks.push(self.block(case, calls)?);
         }
         let name = self.judge.cases[case].shape.name.clone();
@@ -164,7 +192,7 @@ impl Launch<'_> {
 
     /// A batch of each contestant, all of one size.
     fn rung(&mut self, case: usize, calls: usize) -> Result<Rung, Forfeit> {
-        let places = self.deal(case, calls);
+        let places = self.deal(case, calls)?;
         let mut device_ns = vec![0; self.runners.len()];
         for contestant in permutation(self.runners.len(), &mut self.draw) {
             device_ns[contestant] = nanoseconds(self.batch(contestant, case, &places)?.device_s);
@@ -179,7 +207,7 @@ impl Launch<'_> {
         let nothing = || vec![[0; 2]; count];
         let mut block = BlockRecord { order, device_ns: nothing(), wall_ns: nothing(), cpu_ns: nothing() };
         for half in 0..2 {
-            let places = self.deal(case, calls);
+            let places = self.deal(case, calls)?;
             for position in 0..count {
                 let contestant = block.order[if half == 0 { position } else { count - 1 - position }];
                 let batch = self.batch(contestant, case, &places)?;
@@ -191,8 +219,14 @@ impl Launch<'_> {
         Ok(block)
     }
 
-    fn deal(&mut self, case: usize, calls: usize) -> Vec<usize> {
-        self.judge.decks[case].deal(calls, &mut self.draw)
+    fn deal(&mut self, case: usize, calls: usize) -> Result<Vec<usize>, Forfeit> {
+        let dealt = self.judge.decks[case].deal(calls, &mut self.draw);
+        dealt.map_err(|loss| self.trouble(case, loss))
+    }
+
+    /// The judge's own memory failed: of the candidate nothing was learned.
+    fn trouble(&self, case: usize, loss: Loss) -> Forfeit {
+        self.forfeit(INCUMBENT, case, loss)
     }
 
     /// One contestant's calls on these places, and perhaps a look at what they wrote.
@@ -205,8 +239,7 @@ impl Launch<'_> {
             .sum();
         let entries = (0..self.judge.layouts.len()).collect();
         let (windows, calls) = (places.to_vec(), places.len() as u64);
-        let request =
-            Request::Time { arena: case, entries, windows, cold: true, calls, fresh: true, processor: true, handicap };
+        let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor: true, handicap };
         let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
         let halted = halts(self.judge);
         let runner = &mut self.runners[contestant];
@@ -233,11 +266,12 @@ impl Launch<'_> {
         let looked_at = self.draw.between(0, CHECKED_ONE_IN - 1) == 0;
         if looked_at {
             self.checked += 1;
-            if let Some(loss) = self.judge.decks[case].check(outputs, places) {
+            let checked = self.judge.decks[case].check(outputs, places);
+            if let Some(loss) = checked.map_err(|loss| self.trouble(case, loss))? {
                 return Err(self.forfeit(contestant, case, loss));
             }
         }
-        self.judge.decks[case].restore(outputs, places);
+        self.judge.decks[case].restore(outputs, places).map_err(|loss| self.trouble(case, loss))?;
         if looked_at {
             self.look(contestant, case, places)?;
         }
@@ -248,8 +282,9 @@ impl Launch<'_> {
 
     /// Looks at all that a contestant may not do.
     fn look(&mut self, contestant: usize, case: usize, used: &[usize]) -> Result<(), Forfeit> {
+        let late = self.judge.decks[case].still(self.runners[contestant].outputs, used);
+        let late = late.map_err(|loss| self.trouble(case, loss))?;
         let runner = &self.runners[contestant];
-        let late = self.judge.decks[case].still(runner.outputs, used);
         // A GPU's driver has threads of its own.
         let strays = || {
             let strays = runner.watch.strays().filter(|_| self.judge.manifest.backend == Backend::Cpu)?;
@@ -279,15 +314,17 @@ impl Launch<'_> {
     }
 
     /// Outside of calls no byte of the outputs may change, and nobody is left who could. Comparing all of them takes as long
-    /// as a batch: one file in four. Who had it before, since it was last compared, may have changed it too; then it was the
-    /// one that nobody has vouched for.
+    /// as a batch on the host: there one file in four. Who had it before, since it was last compared, may have changed it
+    /// too; then it was the one that nobody has vouched for.
     fn take_back(&mut self, outputs: &[usize]) -> Result<(), Forfeit> {
         for case in 0..self.judge.cases.len() {
             for (contestant, file) in outputs.iter().enumerate() {
-                if self.draw.between(0, CHECKED_ONE_IN - 1) != 0 {
+                let drawn = self.draw.between(0, CHECKED_ONE_IN - 1) == 0;
+                if !drawn && self.judge.manifest.backend == Backend::Cpu {
                     continue;
                 }
-                if let Some((holders, loss)) = self.judge.decks[case].returned(*file, contestant) {
+                let returned = self.judge.decks[case].returned(*file, contestant);
+                if let Some((holders, loss)) = returned.map_err(|loss| self.trouble(case, loss))? {
                     let culprit = if holders.contains(&CANDIDATE) { CANDIDATE } else { contestant };
                     return Err(self.forfeit(culprit, case, loss));
                 }
@@ -314,6 +351,10 @@ impl Launch<'_> {
         let idle_s = self.runners.iter().map(|runner| runner.watch.idle_s).collect();
         let ended = permutation(self.runners.len(), &mut self.draw);
         let mut runners: Vec<Option<Runner>> = self.runners.drain(..).map(Some).collect();
+        if self.judge.manifest.backend != Backend::Cpu {
+            // Contexts take long to end: all are told in that order, and end at the same time.
+            ended.iter().filter_map(|contestant| runners[*contestant].as_ref()).for_each(|one| one.contestant.kill());
+        }
         for contestant in &ended {
             runners[*contestant] = None;
             let known: Vec<u32> = runners.iter().flatten().map(|runner| runner.contestant.id()).collect();

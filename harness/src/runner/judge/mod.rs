@@ -23,15 +23,17 @@ use std::fs::File;
 use std::io::{BufRead as _, Write as _};
 use std::os::fd::FromRawFd as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use camino::Utf8Path;
 use kopt_schema::bout::{
     Arrangement, BOUT_VERSION, Bout, CaseInfo, Forfeit, Handicap, JUDGE_ARGUMENT, JUDGE_FD, JudgeReply, JudgeRequest,
 };
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::wire::{Reply, Request};
 
 use self::deck::Deck;
+use super::backend::cuda::table::Table;
 use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
@@ -163,8 +165,14 @@ impl Judge {
         // References are what takes long: all shapes at once.
         let seeds: Vec<u64> = cases.iter().map(|_| seeds.bits()).collect();
         let (layouts_of, count) = (&layouts, entrants.len());
+        // Where kernels run on a device of its own memory, so does what is dealt to them.
+        let table = match manifest.backend {
+            Backend::Cuda => Some(Arc::new(Table::open()?)),
+            Backend::Cpu | Backend::Hip => None,
+        };
+        let table = table.as_ref();
         let decks: Result<Vec<Deck>, Loss> = std::thread::scope(|scope| {
-            let deck = |(case, seed)| scope.spawn(move || Deck::new(kernel, layouts_of, case, count, seed));
+            let deck = |(case, seed)| scope.spawn(move || Deck::new(kernel, layouts_of, case, count, seed, table));
             let threads: Vec<_> = cases.iter().zip(seeds).map(deck).collect();
             let lost = |_| Err(setup("the reference could not be evaluated".to_owned()));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
@@ -191,7 +199,7 @@ impl Judge {
             places: deck.places(),
             contents: deck.contents(),
         };
-        let huge_pages = self.decks.iter().all(|deck| deck.huge_pages);
+        let huge_pages = self.decks.iter().all(Deck::huge_pages);
         Arrangement { device, huge_pages, cases: self.cases.iter().zip(&self.decks).map(case).collect() }
     }
 

@@ -1,0 +1,130 @@
+//! One call as the launch plan says: its kernels with their grids, its arguments for each window, its scratch memory.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::{result, sys};
+use kopt_schema::plan::{Fill, Launch};
+use kopt_schema::wire::{Arena, EntryCall};
+
+use super::super::BackendError;
+use super::device::{Device, Named as _};
+use super::memory::Buffer;
+
+/// Dynamic shared memory beyond this must be asked for.
+const PLAIN_SHARED: u32 = 48 << 10;
+
+/// An entry, ready to be queued.
+pub(super) struct Prepared {
+    functions: Vec<sys::CUfunction>,
+    /// One a window: the args struct, aligned.
+    args: Vec<Box<[u64]>>,
+    entry: EntryCall,
+    scratch: Vec<(Buffer, Fill)>,
+}
+
+impl Prepared {
+    /// `addresses` are those of the inputs and of the outputs on the device.
+    pub(super) fn new(
+        device: &Arc<Device>,
+        functions: &[(String, sys::CUfunction)],
+        arena: &Arena,
+        addresses: [u64; 2],
+        entry: &EntryCall,
+    ) -> Result<Self, BackendError> {
+        let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
+        let args = (0..windows).map(|window| arguments(arena, addresses, entry, window)).collect();
+        let functions = entry.launches.iter().map(|launch| function(functions, launch)).collect::<Result<_, _>>()?;
+        let scratch = entry.workspace.iter().map(|scratch| Ok((Buffer::new(device, scratch.bytes)?, scratch.fill)));
+        let scratch = scratch.collect::<Result<_, BackendError>>()?;
+        Ok(Self { functions, args, entry: entry.clone(), scratch })
+    }
+
+    /// Queues what makes scratch memory that may hold anything hold what no kernel expects.
+    pub(super) fn spoil(&self, device: &Device) -> Result<(), BackendError> {
+        for (buffer, _) in self.scratch.iter().filter(|(buffer, fill)| *fill != Fill::Zero && buffer.len > 0) {
+            // SAFETY: the allocation is this long.
+            unsafe { result::memset_d8_async(buffer.address, 0xff, buffer.len, device.stream) }
+                .of("cuMemsetD8Async")?;
+        }
+        Ok(())
+    }
+
+    /// Queues one call.
+    pub(super) fn enqueue(&self, device: &Device, window: usize) -> Result<(), BackendError> {
+        for (buffer, _) in self.scratch.iter().filter(|(buffer, fill)| *fill == Fill::Zero && buffer.len > 0) {
+            // SAFETY: the allocation is this long.
+            unsafe { result::memset_d8_async(buffer.address, 0, buffer.len, device.stream) }.of("cuMemsetD8Async")?;
+        }
+        let args = self.args.get(window).ok_or_else(|| BackendError::Failed(format!("there is no window {window}")))?;
+        for (launch, function) in self.entry.launches.iter().zip(&self.functions) {
+            let mut parameters: Vec<*mut c_void> = match &launch.fields {
+                None => vec![args.as_ptr().cast_mut().cast()],
+                Some(names) => names.iter().map(|name| self.field(args, name)).collect(),
+            };
+            let mut attribute = sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue { pad: [0; 64] },
+            };
+            let [x, y, z] = launch.cluster.unwrap_or([1; 3]);
+            attribute.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+            let config = sys::CUlaunchConfig {
+                gridDimX: launch.grid[0],
+                gridDimY: launch.grid[1],
+                gridDimZ: launch.grid[2],
+                blockDimX: launch.block[0],
+                blockDimY: launch.block[1],
+                blockDimZ: launch.block[2],
+                sharedMemBytes: launch.shared,
+                hStream: device.stream,
+                attrs: &mut attribute,
+                numAttrs: u32::from(launch.cluster.is_some()),
+            };
+            // SAFETY: the function is of the loaded module; the parameters point at the args struct, at fields of it or at
+            // scratch addresses, all of which the driver copies before it returns.
+            unsafe { sys::cuLaunchKernelEx(&config, *function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
+                .of("cuLaunchKernelEx")?;
+        }
+        Ok(())
+    }
+
+    /// Where the value of a parameter stands: a scratch buffer's address, or a field of the args struct.
+    fn field(&self, args: &[u64], name: &str) -> *mut c_void {
+        if let Some(index) = self.entry.workspace.iter().position(|buffer| buffer.name == *name) {
+            return std::ptr::from_ref(&self.scratch[index].0.address).cast_mut().cast();
+        }
+        let offset = self.entry.fields.iter().find(|field| field.name == *name).map_or(0, |field| field.offset);
+        args.as_ptr().cast::<u8>().wrapping_add(offset).cast_mut().cast()
+    }
+}
+
+/// The args struct with the addresses of a window.
+fn arguments(arena: &Arena, addresses: [u64; 2], entry: &EntryCall, window: usize) -> Box<[u64]> {
+    let mut bytes = entry.args.clone();
+    for field in &entry.fields {
+        if let Some(buffer) = field.buffer.map(|index| &arena.buffers[index]) {
+            let address = addresses[usize::from(buffer.written)] + buffer.offsets[window] as u64;
+            bytes[field.offset..field.offset + 8].copy_from_slice(&address.to_le_bytes());
+        }
+    }
+    let mut words = vec![0u64; bytes.len().div_ceil(8)].into_boxed_slice();
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+        let mut filled = [0; 8];
+        filled[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(filled);
+    }
+    words
+}
+
+fn function(known: &[(String, sys::CUfunction)], launch: &Launch) -> Result<sys::CUfunction, BackendError> {
+    let found = known.iter().find(|(name, _)| *name == launch.kernel);
+    let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", launch.kernel)))?;
+    if launch.shared > PLAIN_SHARED {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
+        // SAFETY: the function belongs to the loaded module.
+        unsafe { result::function::set_function_attribute(*function, attribute, bytes) }.of("cuFuncSetAttribute")?;
+    }
+    Ok(*function)
+}

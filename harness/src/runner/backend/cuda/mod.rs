@@ -1,0 +1,168 @@
+//! An NVIDIA GPU through the driver API, loaded at run time: a machine without one builds and runs everything else.
+//!
+//! The object is a cubin, and one call is what the launch plan says: no host code of the candidate exists.
+//!
+//! | module | what |
+//! |---|---|
+//! | `device` | the driver, a context, and errors that name their call |
+//! | `memory` | buffers, and pages that one process owns and others map |
+//! | `launch` | one call of a launch plan |
+//! | `clock` | events, and caches that hold nothing of the next call |
+//! | `table` | the judge's own kernels |
+
+#![allow(unsafe_code, reason = "the driver's interface")]
+
+mod clock;
+mod device;
+mod launch;
+pub(crate) mod memory;
+pub(crate) mod table;
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{result, sys};
+use kopt_schema::wire::Arena;
+
+use self::clock::Clock;
+use self::device::Device;
+use self::launch::Prepared;
+use self::memory::{Access, Buffer, Pages};
+use super::{Backend, BackendError, Ceilings, Timing};
+use crate::runner::memory::Mapping;
+
+/// A GPU with a loaded cubin.
+pub(crate) struct Cuda {
+    device: Arc<Device>,
+    functions: Vec<(String, sys::CUfunction)>,
+    arenas: Vec<Attached>,
+    clock: Option<Clock>,
+}
+
+struct Attached {
+    memory: Memory,
+    calls: Vec<Prepared>,
+}
+
+/// The memory of an arena, as kernels see it. Inputs can only be read: a write to one is a fault.
+enum Memory {
+    /// The judge's own.
+    Judges { inputs: Pages, outputs: Pages },
+    /// Inputs were copied from the host once; outputs go there and back with each call, as a whole, so that what was written
+    /// between them is seen.
+    Copied { inputs: Pages, outputs: Buffer, host: Mapping },
+}
+
+impl Memory {
+    fn addresses(&self) -> [u64; 2] {
+        match self {
+            Self::Judges { inputs, outputs } => [inputs.address, outputs.address],
+            Self::Copied { inputs, outputs, .. } => [inputs.address, outputs.address],
+        }
+    }
+}
+
+impl Cuda {
+    /// Takes the first device.
+    pub(crate) fn open() -> Result<Self, BackendError> {
+        let device = Arc::new(Device::open()?);
+        // SAFETY: the context is current. A candidate must not keep data in the second-level cache; a device without the
+        // feature refuses, rightly.
+        let _ = unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0) };
+        Ok(Self { device, functions: Vec::new(), arenas: Vec::new(), clock: None })
+    }
+
+    fn map(&self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<Memory, BackendError> {
+        let device = &self.device;
+        if arena.on_device {
+            return Ok(Memory::Judges {
+                inputs: Pages::import(device, inputs, arena.input_len, Access::Read)?,
+                outputs: Pages::import(device, outputs, arena.output_len, Access::ReadWrite)?,
+            });
+        }
+        // The device has no fences: the pattern in their place shows what was written there.
+        let read = Mapping::new(inputs, arena.input_len, false, &[])?;
+        let host = Mapping::new(outputs, arena.output_len, true, &[])?;
+        // SAFETY: the mapping is this long, and the judge writes to it only before it asks for this.
+        let bytes = unsafe { std::slice::from_raw_parts(read.address(0), arena.input_len) };
+        let inputs = Pages::sealed(device, bytes)?;
+        Ok(Memory::Copied { inputs, outputs: Buffer::new(device, arena.output_len)?, host })
+    }
+
+    fn attached(&self, arena: usize) -> Result<&Attached, BackendError> {
+        self.arenas.get(arena).ok_or_else(|| BackendError::Failed("no such arena".to_owned()))
+    }
+}
+
+impl Backend for Cuda {
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError> {
+        let image = std::fs::read(object)?;
+        // SAFETY: the image is a whole cubin (its digest was compared), and the driver copies what it needs.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
+            .map_err(|error| BackendError::Failed(format!("the cubin does not load here: {error}")))?;
+        for symbol in symbols {
+            let name = CString::new(symbol.as_str()).map_err(|error| BackendError::Failed(error.to_string()))?;
+            // SAFETY: the module is loaded, and stays so.
+            let function = unsafe { result::module::get_function(module, name) }.map_err(|_| {
+                BackendError::Failed(format!("the cubin has no kernel `{symbol}`; is it extern \"C\"?"))
+            })?;
+            self.functions.push((symbol.clone(), function));
+        }
+        self.device.name()
+    }
+
+    fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {
+        let memory = self.map(arena, inputs, outputs)?;
+        let addresses = memory.addresses();
+        let prepared = |entry| Prepared::new(&self.device, &self.functions, arena, addresses, entry);
+        let calls = arena.entries.iter().map(prepared).collect::<Result<_, _>>()?;
+        self.arenas.push(Attached { memory, calls });
+        Ok((0, 0))
+    }
+
+    fn call(&mut self, arena: usize, entry: usize, window: usize) -> Result<i32, BackendError> {
+        let attached = self.attached(arena)?;
+        let prepared = attached.calls.get(entry).ok_or_else(|| BackendError::Failed("no such entry".to_owned()))?;
+        if let Memory::Copied { outputs, host, .. } = &attached.memory {
+            // SAFETY: the mapping is as long as the buffer, and the judge touches it only between requests.
+            let poisoned = unsafe { std::slice::from_raw_parts(host.address(0), outputs.len) };
+            memory::upload(&self.device, outputs.address, poisoned)?;
+        }
+        prepared.spoil(&self.device)?;
+        prepared.enqueue(&self.device, window)?;
+        self.device.synchronize()?;
+        if let Memory::Copied { outputs, host, .. } = &attached.memory {
+            // SAFETY: as above.
+            let results = unsafe { std::slice::from_raw_parts_mut(host.address(0), outputs.len) };
+            memory::download(&self.device, outputs.address, results)?;
+        }
+        Ok(0)
+    }
+
+    fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError> {
+        if self.clock.is_none() {
+            self.clock = Some(Clock::new(&self.device)?);
+        }
+        let Some(clock) = &self.clock else { return Err(BackendError::Failed("no clock".to_owned())) };
+        let attached = self.attached(timing.arena)?;
+        let run = |call: u64| {
+            let window = timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
+            timing.entries.iter().try_for_each(|entry| attached.calls[*entry].enqueue(&self.device, window))
+        };
+        let seconds = if timing.cold { clock.cold(timing.calls, run)? } else { clock.hot(timing.calls, run)? };
+        // A wait of some hundred nanoseconds cannot be put behind each kernel exactly: the known slowdown is waited for
+        // once, here, so that the judge's clock sees it too.
+        let end = Instant::now() + Duration::from_secs_f64(seconds * timing.handicap);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        Ok(seconds * (1.0 + timing.handicap))
+    }
+
+    fn ceilings(&mut self) -> Result<Ceilings, BackendError> {
+        let copy_bytes_per_s = Clock::new(&self.device)?.copy_rate()?;
+        Ok(Ceilings { copy_bytes_per_s, read_bytes_per_s: None, write_bytes_per_s: None, fma_flops_per_s: None })
+    }
+}

@@ -1,0 +1,113 @@
+//! Bases: contents that were drawn and evaluated in f64, from which everything that is dealt follows.
+
+use kopt_schema::DType;
+
+use crate::distribution::Distribution;
+use crate::kernel::{Axis, Buffer, Case, Kernel, Symmetry};
+use crate::package::EntryLayout;
+use crate::runner::blueprint::Blueprint;
+use crate::runner::judge::deal::Factor;
+use crate::tensor::{Draw, Expected, Values, encode};
+
+/// Bases are at most this many, and take at most so long in all, if that is more than one.
+const MOST: u64 = 64;
+const REFERENCE_S: f64 = 1.0;
+
+/// A bout can deal at least this many contents before one returns, if the reference leaves the time.
+const CONTENTS: u64 = 512;
+
+/// An entry's share of the buffers.
+pub(super) struct Entry {
+    pub layout: &'static EntryLayout,
+    pub first: usize,
+    pub symmetry: Symmetry,
+    pub bases: Vec<Base>,
+}
+
+/// A content that was drawn and evaluated.
+pub(super) struct Base {
+    pub inputs: Vec<Input>,
+    pub outputs: Vec<Known>,
+}
+
+/// An input of a base. Inputs are numbered over the whole deck, and so are outputs.
+pub(super) struct Input {
+    pub number: usize,
+    pub buffer: usize,
+    pub bytes: Vec<u8>,
+}
+
+/// What is expected of an output of a base.
+pub(super) struct Known {
+    pub number: usize,
+    pub expected: Expected,
+}
+
+/// Draws and evaluates bases, of which each gives so many `variants`; how many there are now.
+pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, variants: u64, source: &mut Draw) -> usize {
+    let begun = std::time::Instant::now();
+    let (mut bases, mut inputs, mut outputs) = (0, 0.., 0..);
+    for number in 0..CONTENTS.div_ceil(variants).clamp(1, MOST) {
+        if number > 1 && begun.elapsed().as_secs_f64() > REFERENCE_S {
+            break;
+        }
+        for entry in entries.iter_mut() {
+            let symbol = entry.layout.symbol;
+            let tensors = kernel.inputs(symbol, case, Distribution::Normal, source);
+            let expected = kernel.expect(symbol, case, &tensors, Distribution::Normal.rounding());
+            let buffers = kernel.buffers(symbol, case);
+            let read = buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
+            let input = |((index, buffer), number): ((usize, &Buffer), usize)| {
+                let mut bytes = vec![0; buffer.bytes()];
+                if let Some(values) = tensors.get(buffer.name) {
+                    debug_assert!(matches!(values, Values::Float(_)) == (buffer.dtype != DType::I32));
+                    encode(values, buffer.dtype, &mut bytes);
+                }
+                Input { number, buffer: entry.first + index, bytes }
+            };
+            let known = |(expected, number)| Known { number, expected };
+            let outputs = expected.into_iter().zip(outputs.by_ref()).map(known).collect();
+            entry.bases.push(Base { inputs: read.zip(inputs.by_ref()).map(input).collect(), outputs });
+        }
+        bases += 1;
+    }
+    bases
+}
+
+/// Contents that one base gives.
+pub(super) fn variants(blueprint: &Blueprint, axes: &[(&'static str, usize)], entries: &[Entry]) -> u64 {
+    let factors: usize = entries.iter().map(|entry| entry.symmetry.scaled.len()).sum();
+    let turns = axes.iter().map(|(_, extent)| *extent as u64).max().unwrap_or(1);
+    let each = 2 * (u64::from(largest_exponent(blueprint)) + 1);
+    turns.saturating_mul(each.saturating_pow(u32::try_from(factors).unwrap_or(u32::MAX)))
+}
+
+/// Sums of products of two scaled inputs must stay in the type's range.
+pub(super) fn largest_exponent(blueprint: &Blueprint) -> u8 {
+    let narrow = blueprint.buffers.iter().any(|buffer| buffer.dtype == DType::F16);
+    if narrow { 1 } else { 15 }
+}
+
+/// The axes of all entries' buffers that may be turned.
+pub(super) fn axes(entries: &[Entry]) -> Vec<(&'static str, usize)> {
+    let mut found = Vec::new();
+    for (_, axes) in entries.iter().flat_map(|entry| &entry.symmetry.tensors) {
+        for axis in axes {
+            if let Axis::Turns(name, extent) = *axis
+                && extent > 1
+                && !found.contains(&(name, extent))
+            {
+                found.push((name, extent));
+            }
+        }
+    }
+    found
+}
+
+impl Entry {
+    /// What an output is multiplied by.
+    pub(super) fn factor(&self, output: &str, factors: &[Factor]) -> f64 {
+        let scaled = self.symmetry.scaled.iter().zip(factors);
+        scaled.filter(|((_, outputs), _)| outputs.contains(&output)).map(|(_, factor)| factor.value()).product()
+    }
+}
