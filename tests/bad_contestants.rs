@@ -2,7 +2,8 @@
 //! says what happened, and nothing of it is left behind.
 //!
 //! `bad-contestants/softmax.c` is an honest kernel with one misdeed, chosen by a macro. It meets the honest one in a real
-//! match: referee, judge and contestants as processes. Matches run side by side here and disturb each other; nothing
+//! match: referee, judge and contestants as processes. What the sandbox or the way calls are made ends at once is tried a
+//! second time without them (`…-without`): another defence must do. Matches run side by side here and disturb each other; nothing
 //! is asserted about times. One test a misdeed: `cargo test --test bad_contestants daemon`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -22,9 +23,10 @@ use kopt_schema::bout::{BOUT_VERSION, Bout, Entrant, Forfeit, JudgeReply, JudgeR
 use kopt_schema::evidence::{Evidence, Ruling};
 use kopt_schema::exit::Exit;
 use kopt_schema::message::FailureKind::{
-    self, Crashed, Exited, InputModified, LateWrite, MemoryLimit, OutOfBounds, Protocol, ReturnedError, Stray,
-    TimedOut, Unwritten, WrongValues,
+    self, CallingConvention, Crashed, Exited, ForbiddenCall, InputModified, LateWrite, MemoryLimit, OutOfBounds,
+    Protocol, ReturnedError, Stray, TimedOut, Unwritten, WrongValues,
 };
+use kopt_schema::sandbox::Defence;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use Found::{Faster, InMemory, InRecords, Loses, NoVerdict, NotAccepted, NotFaster, Spoils};
@@ -43,6 +45,8 @@ struct Misdeed {
     name: &'static str,
     constant: &'static str,
     found: Found,
+    /// What comes of it where it is not confined, and without which defences it is tried then.
+    second: Option<(&'static [Defence], Found)>,
     incumbent: &'static str,
     looks: &'static [usize],
     /// Why it is not found yet. Such a test is run by `--ignored` only, and fails.
@@ -70,19 +74,44 @@ enum Found {
 }
 
 const fn misdeed(name: &'static str, constant: &'static str, found: Found) -> Misdeed {
-    Misdeed { name, constant, found, incumbent: "NOTHING", looks: FEW, gap: None }
+    Misdeed { name, constant, found, second: None, incumbent: "NOTHING", looks: FEW, gap: None }
 }
+
+/// One that ends at once for a system call; and what comes of it where these are not filtered.
+const fn forbidden(
+    name: &'static str,
+    constant: &'static str,
+    calls: &'static [&'static str],
+    found: Found,
+) -> Misdeed {
+    let second = Some((UNCONFINED, found));
+    Misdeed { second, ..misdeed(name, constant, Loses(&[ForbiddenCall], calls)) }
+}
+
+/// One that is not called as it wants to be; and what comes of it where it is.
+const fn unclean(name: &'static str, constant: &'static str, found: Found, otherwise: Found) -> Misdeed {
+    Misdeed { second: Some((UNCLEAN, otherwise)), ..misdeed(name, constant, found) }
+}
+
+const UNCONFINED: &[Defence] = &[Defence::Files, Defence::SystemCalls];
+const UNCLEAN: &[Defence] = &[Defence::CleanCalls];
 
 const LATE: &[&str] =
     &["after the call had returned", "threads, and may run one", "elements are wrong", "while it was to wait"];
 
+/// What starting a thread or a process begins with.
+const STARTS: &[&str] = &["`clone`", "`clone3`", "`mmap`", "`rt_sigaction`", "`rt_sigprocmask`"];
+/// What a heap that grows asks for.
+const GROWS: &[&str] = &["`brk`", "`mmap`"];
+
 const MISDEEDS: &[Misdeed] = &[
     // Those that wait for a time limit first: the others run meanwhile.
-    misdeed("stops-itself", "STOPS", Loses(&[TimedOut], &["no answer within 2.0 s"])),
-    misdeed("hangs", "HANGS", Loses(&[TimedOut], &["no answer within 2.0 s"])),
-    misdeed("stops-the-others", "STOPS_OTHERS", NotFaster),
+    forbidden("stops-itself", "STOPS", &["`tgkill`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
+    forbidden("hangs", "HANGS", &["`pause`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
+    forbidden("stops-the-others", "STOPS_OTHERS", &["`getppid`"], NotFaster),
     // Guards of the tests themselves.
     misdeed("honest", "NOTHING", NotFaster),
+    misdeed("honest-and-deep", "DEEP_STACK", NotFaster),
     Misdeed { incumbent: "SLOW", ..misdeed("honest-and-faster", "NOTHING", Faster) },
     // How the process ends.
     misdeed("exits-in-a-call", "EXITS", Loses(&[Exited], &["exited with code 0 instead of answering"])),
@@ -91,71 +120,176 @@ const MISDEEDS: &[Misdeed] = &[
     misdeed("aborts", "ABORTS", Loses(&[Crashed], &["died of SIGABRT"])),
     misdeed("returns-an-error", "RETURNS_AN_ERROR", Loses(&[ReturnedError], &["returned 7"])),
     // What it leaves running.
-    misdeed("forks", "FORKS", Loses(&[Stray], &["it started 1 process"])),
-    misdeed("leaves-a-daemon", "DAEMON", Loses(&[Stray], &["it left a process behind"])),
-    misdeed("leaves-a-daemon-and-crashes", "DAEMON_AND_CRASH", Loses(&[Crashed], &["died of SIGABRT"])),
-    misdeed("spins-a-thread", "SPINS", Loses(&[Stray], &["2 threads, and may run one", "while it was to wait"])),
-    misdeed("works-by-a-timer", "TIMER_WORK", NotAccepted),
+    forbidden("forks", "FORKS", STARTS, Loses(&[Stray], &["it started 1 process"])),
+    forbidden("leaves-a-daemon", "DAEMON", STARTS, Loses(&[Stray], &["it left a process behind"])),
+    forbidden("leaves-a-daemon-and-crashes", "DAEMON_AND_CRASH", STARTS, Loses(&[Crashed], &["died of SIGABRT"])),
+    forbidden(
+        "spins-a-thread",
+        "SPINS",
+        STARTS,
+        Loses(&[Stray], &["2 threads, and may run one", "while it was to wait"]),
+    ),
+    forbidden("works-by-a-timer", "TIMER_WORK", &["`rt_sigaction`"], NotAccepted),
     // When it works.
-    misdeed("sleeps-in-warm-up", "SLEEPS", NotFaster),
-    misdeed("thread-a-call", "THREAD_A_CALL", InRecords("work was moved out of what is timed")),
-    misdeed("hides-in-a-child", "HIDES_IN_A_CHILD", InRecords("work was moved out of what is timed")),
-    misdeed("lazy-by-a-thread", "LAZY_THREAD", Loses(&[Unwritten, WrongValues, Stray, LateWrite], LATE)),
-    misdeed("lazy-by-a-timer", "LAZY_TIMER", Loses(&[Unwritten, WrongValues, Stray, LateWrite], LATE)),
-    misdeed("late-by-a-thread", "LATE_THREAD", Loses(&[Stray, LateWrite], LATE)),
-    Misdeed { looks: MANY, ..misdeed("late-by-a-timer", "LATE_TIMER", Loses(&[LateWrite, WrongValues], LATE)) },
+    forbidden("sleeps-in-warm-up", "SLEEPS", &["`clock_nanosleep`", "`nanosleep`"], NotFaster),
+    forbidden("thread-a-call", "THREAD_A_CALL", STARTS, InRecords("work was moved out of what is timed")),
+    forbidden(
+        "hides-in-a-child",
+        "HIDES_IN_A_CHILD",
+        &["`rt_sigaction`"],
+        InRecords("work was moved out of what is timed"),
+    ),
+    forbidden("lazy-by-a-thread", "LAZY_THREAD", STARTS, Loses(&[Unwritten, WrongValues, Stray, LateWrite], LATE)),
+    forbidden(
+        "lazy-by-a-timer",
+        "LAZY_TIMER",
+        &["`rt_sigaction`"],
+        Loses(&[Unwritten, WrongValues, Stray, LateWrite], LATE),
+    ),
+    forbidden("late-by-a-thread", "LATE_THREAD", STARTS, Loses(&[Stray, LateWrite], LATE)),
+    Misdeed {
+        looks: MANY,
+        ..forbidden("late-by-a-timer", "LATE_TIMER", &["`rt_sigaction`"], Loses(&[LateWrite, WrongValues], LATE))
+    },
     // What it says.
     misdeed("fakes-a-reply", "FAKE_REPLY", Loses(&[Protocol], &["a question that it was not asked"])),
-    misdeed(
+    forbidden(
         "fakes-a-reply-later",
         "FAKE_REPLY_LATER",
+        STARTS,
         Loses(&[Protocol, Stray], &["a question that it was not asked", "threads, and may run one"]),
     ),
-    misdeed("answers-twice", "ANSWERS_TWICE", Loses(&[Protocol], &["a question that it was not asked"])),
-    misdeed(
+    forbidden(
+        "answers-twice",
+        "ANSWERS_TWICE",
+        &["`mprotect`"],
+        Loses(&[Protocol], &["a question that it was not asked"]),
+    ),
+    forbidden(
         "closes-its-channel",
         "CLOSES_CHANNEL",
+        &["`close`"],
         Loses(&[Exited, Crashed], &["instead of answering", "died of SIGABRT"]),
     ),
     misdeed("sends-no-newline", "NO_NEWLINE", Loses(&[Protocol], &["reply has no end"])),
-    misdeed("rewrites-replies", "REWRITES_REPLIES", InRecords("work was moved out of what is timed")),
-    misdeed("prints-megabytes", "PRINTS", NotFaster),
-    misdeed("prints-a-verdict", "FAKE_VERDICT", NotFaster),
+    forbidden(
+        "rewrites-replies",
+        "REWRITES_REPLIES",
+        &["`mprotect`"],
+        InRecords("work was moved out of what is timed"),
+    ),
+    forbidden("prints-megabytes", "PRINTS", &["`write`"], NotFaster),
+    forbidden("prints-a-verdict", "FAKE_VERDICT", &["`write`"], NotFaster),
     // What it touches.
     Misdeed {
         looks: MANY,
-        ..misdeed("scribbles", "SCRIBBLES", Loses(&[OutOfBounds], &["memory that it was not given to write to"]))
+        ..forbidden(
+            "scribbles",
+            "SCRIBBLES",
+            &["`openat`"],
+            Loses(&[OutOfBounds], &["memory that it was not given to write to"]),
+        )
     },
     misdeed("writes-to-an-input", "WRITES_INPUT", Loses(&[InputModified], &["wrote to an input, byte 0 of `x`"])),
-    misdeed("unprotects-an-input", "UNPROTECTS_INPUT", Loses(&[InputModified], &["wrote to an input, byte 0 of `x`"])),
-    misdeed("reopens-an-input", "REOPENS_INPUT", NotFaster),
-    misdeed("shrinks-the-memory", "SHRINKS_MEMORY", NotFaster),
+    forbidden(
+        "unprotects-an-input",
+        "UNPROTECTS_INPUT",
+        &["`mprotect`"],
+        Loses(&[InputModified], &["wrote to an input, byte 0 of `x`"]),
+    ),
+    forbidden("reopens-an-input", "REOPENS_INPUT", &["`openat`"], NotFaster),
+    forbidden("shrinks-the-memory", "SHRINKS_MEMORY", &["`dup`"], NotFaster),
     // What it takes.
-    misdeed("eats-memory", "EATS_MEMORY", InMemory(512, &[MemoryLimit], &["MiB of memory, and may take 512"])),
-    misdeed(
-        "eats-shared-memory",
-        "EATS_SHARED_MEMORY",
+    forbidden(
+        "eats-memory",
+        "EATS_MEMORY",
+        &["`mmap`"],
         InMemory(512, &[MemoryLimit], &["MiB of memory, and may take 512"]),
     ),
-    misdeed("leaks-memory", "LEAKS", InMemory(64, &[MemoryLimit], &["MiB of memory, and may take 64"])),
+    forbidden(
+        "eats-shared-memory",
+        "EATS_SHARED_MEMORY",
+        &["`mmap`"],
+        InMemory(512, &[MemoryLimit], &["MiB of memory, and may take 512"]),
+    ),
+    forbidden("leaks-memory", "LEAKS", &["`mmap`"], InMemory(64, &[MemoryLimit], &["MiB of memory, and may take 64"])),
     // What it does not compute.
-    misdeed("caches-by-pointer", "STALE", Loses(&[WrongValues], &["elements are wrong"])),
-    misdeed("caches-by-a-sample", "CACHES", NotFaster),
-    misdeed("caches-rows", "CACHES_ROWS", NotFaster),
+    Misdeed {
+        second: Some((UNCONFINED, Loses(&[WrongValues], &["elements are wrong"]))),
+        ..misdeed("caches-by-pointer", "STALE", Loses(&[WrongValues, ForbiddenCall], &["elements are wrong", "`brk`"]))
+    },
+    forbidden("caches-by-a-sample", "CACHES", GROWS, NotFaster),
+    forbidden("caches-rows", "CACHES_ROWS", GROWS, NotFaster),
+    Misdeed {
+        gap: Some("needs the state audit"),
+        ..forbidden("caches-turned-rows", "CACHES_TURNED_ROWS", GROWS, NotFaster)
+    },
     misdeed("skips-every-second-call", "SKIPS", Loses(&[Unwritten], &["of them never written"])),
     misdeed("computes-the-first-row", "FIRST_ROW", Loses(&[Unwritten], &["of them never written"])),
     // What it does to clocks.
-    misdeed("patches-the-clock", "PATCHES_CLOCK", InRecords("work was moved out of what is timed")),
+    forbidden("patches-the-clock", "PATCHES_CLOCK", &["`mprotect`"], InRecords("work was moved out of what is timed")),
     misdeed("interposes-the-clock", "INTERPOSES_CLOCK", NotFaster),
-    misdeed("flushes-denormals", "FLUSHES_DENORMALS", NotFaster),
+    Misdeed { looks: ALL, ..forbidden("shades-the-clock", "SHADES_CLOCK", &["`mprotect`"], NotAccepted) },
     // What it does to others.
-    misdeed("kills-the-judge", "KILLS_JUDGE", NoVerdict("the judge died of signal 9")),
-    misdeed("kills-the-others", "KILLS_OTHERS", Spoils(&[Crashed])),
-    Misdeed { gap: Some("needs a sandbox"), ..misdeed("fakes-a-loss", "FAKES_A_LOSS", NotFaster) },
-    Misdeed { gap: Some("needs a sandbox"), ..misdeed("leaves-files", "LEAVES_FILES", NotFaster) },
-    Misdeed { gap: Some("needs the state audit"), ..misdeed("caches-turned-rows", "CACHES_TURNED_ROWS", NotFaster) },
-    Misdeed { looks: ALL, gap: Some("takes a minute"), ..misdeed("works-ahead", "WORKS_AHEAD", NotAccepted) },
-    Misdeed { looks: ALL, ..misdeed("shades-the-clock", "SHADES_CLOCK", NotAccepted) },
+    forbidden("kills-the-judge", "KILLS_JUDGE", &["`getppid`"], NoVerdict("the judge died of signal 9")),
+    forbidden("kills-the-others", "KILLS_OTHERS", &["`getppid`"], Spoils(&[Crashed])),
+    Misdeed { gap: Some("needs the sandbox"), ..forbidden("fakes-a-loss", "FAKES_A_LOSS", &["`getppid`"], NotFaster) },
+    Misdeed { gap: Some("needs the sandbox"), ..forbidden("leaves-files", "LEAVES_FILES", &["`openat`"], NotFaster) },
+    Misdeed {
+        looks: ALL,
+        gap: Some("takes a minute"),
+        ..forbidden("works-ahead", "WORKS_AHEAD", &["`openat`"], NotAccepted)
+    },
+    // What it asks the system, without a library.
+    forbidden("maps-a-counter", "MAPS_A_COUNTER", &["`mmap`"], Loses(&[Unwritten], &["of them never written"])),
+    Misdeed { gap: Some("needs the sandbox"), ..forbidden("writes-a-file", "WRITES_A_FILE", &["`openat`"], NotFaster) },
+    forbidden("opens-a-socket", "OPENS_A_SOCKET", &["`socket`"], NotFaster),
+    forbidden("forks-by-itself", "FORKS_RAW", &["`fork`"], Loses(&[Stray], &["it started 1 process"])),
+    forbidden("clones-by-itself", "CLONES_RAW", &["`clone`"], NotAccepted),
+    forbidden("takes-over-signals", "TAKES_OVER_SIGNALS", &["`rt_sigaction`"], NotFaster),
+    forbidden("renames-itself", "RENAMES_ITSELF", &["`prctl`"], NotFaster),
+    forbidden("asks-as-32-bit-programs", "ASKS_OLD_CALLS", &["a system call that a kernel may not"], NotFaster),
+    forbidden(
+        "blocks-signals",
+        "BLOCKS_SIGNALS",
+        &["`rt_sigprocmask`"],
+        Loses(&[Unwritten], &["of them never written"]),
+    ),
+    forbidden("filters-calls", "FILTERS_CALLS", &["`seccomp`"], NotAccepted),
+    Misdeed {
+        second: Some((&[Defence::Files], Loses(&[ReturnedError], &["returned 9"]))),
+        ..misdeed("loads-a-file", "LOADS_A_FILE", NotFaster)
+    },
+    // What it leaves changed.
+    unclean(
+        "flushes-denormals",
+        "FLUSHES_DENORMALS",
+        Loses(&[CallingConvention], &["left the floating-point mode changed (MXCSR"]),
+        NotFaster,
+    ),
+    unclean(
+        "turns-the-x87",
+        "TURNS_X87",
+        Loses(&[CallingConvention], &["left the floating-point mode changed (x87"]),
+        NotFaster,
+    ),
+    misdeed(
+        "clobbers-a-register",
+        "CLOBBERS_A_REGISTER",
+        Loses(&[CallingConvention], &["did not preserve the register r14"]),
+    ),
+    misdeed("turns-the-direction", "TURNS_DIRECTION", Loses(&[CallingConvention], &["left the direction flag set"])),
+    unclean(
+        "keeps-a-count-in-gs",
+        "KEEPS_IN_GS",
+        Loses(&[CallingConvention], &["left a register of the thread changed"]),
+        NotFaster,
+    ),
+    // What it finds again. It does nothing where it does, and finds nothing.
+    unclean("finds-its-stack", "FINDS_ITS_STACK", NotFaster, Loses(&[Unwritten], &["of them never written"])),
+    unclean("finds-its-deep-stack", "FINDS_ITS_STACK_DEEP", NotFaster, Loses(&[Unwritten], &["of them never written"])),
+    unclean("finds-its-args", "FINDS_ITS_ARGS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
+    unclean("finds-its-registers", "FINDS_ITS_REGISTERS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
 ];
 
 fn main() -> ExitCode {
@@ -166,34 +300,48 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(THREADS);
     let possible = MISDEEDS.iter().filter(|misdeed| misdeed.is_possible());
     let test = |misdeed: &'static Misdeed| {
-        let trial = Trial::test(misdeed.name, || judge(misdeed).map_err(Failed::from));
-        match misdeed.gap {
-            Some(why) => trial.with_kind(why).with_ignored_flag(true),
-            None => trial,
-        }
+        let first = Trial::test(misdeed.name, || judge(misdeed, &misdeed.found, &[]).map_err(Failed::from));
+        let second = misdeed.second.as_ref().map(|(without, found)| {
+            let trial = move || judge(misdeed, found, without).map_err(Failed::from);
+            let trial = Trial::test(format!("{}-without", misdeed.name), trial);
+            match misdeed.gap {
+                Some(why) => trial.with_kind(why).with_ignored_flag(true),
+                None => trial,
+            }
+        });
+        [Some(first), second].into_iter().flatten()
     };
-    libtest_mimic::run(&arguments, possible.map(test).collect()).exit_code()
+    libtest_mimic::run(&arguments, possible.flat_map(test).collect()).exit_code()
 }
 
 impl Misdeed {
     /// Some are written in one processor's instructions.
     fn is_possible(&self) -> bool {
-        let native = ["ANSWERS_TWICE", "REWRITES_REPLIES", "PATCHES_CLOCK", "SHADES_CLOCK", "FLUSHES_DENORMALS"];
-        cfg!(target_arch = "x86_64") || !native.contains(&self.constant)
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.constant != "FINDS_ITS_REGISTERS" || std::arch::is_x86_feature_detected!("avx512vl")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let native = ["ANSWERS_TWICE", "REWRITES_REPLIES", "PATCHES_CLOCK", "SHADES_CLOCK", "FLUSHES_DENORMALS"];
+            let first = MISDEEDS.iter().position(|misdeed| misdeed.constant == "MAPS_A_COUNTER");
+            let own = MISDEEDS.iter().skip(first.unwrap_or(0)).any(|misdeed| misdeed.constant == self.constant);
+            !own && !native.contains(&self.constant)
+        }
     }
 }
 
 /// Holds the match; the error says what came of it instead.
-fn judge(misdeed: &Misdeed) -> Result<(), String> {
+fn judge(misdeed: &Misdeed, wanted: &Found, without: &[Defence]) -> Result<(), String> {
     let (incumbent, candidate) = (compile(misdeed.incumbent), compile(misdeed.constant));
     let ring = Ring::new();
-    let found = if let InMemory(limit, kinds, words) = &misdeed.found {
-        let forfeit = launch(&ring, [&incumbent, &candidate], limit << 20);
+    let found = if let InMemory(limit, kinds, words) = wanted {
+        let forfeit = launch(&ring, [&incumbent, &candidate], limit << 20, without);
         forfeit.ok_or("it did not lose".to_owned()).and_then(|forfeit| lost(&forfeit, kinds, words))
     } else {
         // One that loses by what it does needs no other shape to do it.
-        let shapes = if matches!(misdeed.found, Loses(..) | Spoils(_) | NoVerdict(_)) { &SHAPES[..1] } else { &SHAPES };
-        let hold = || ring.start(&incumbent, &candidate, shapes, misdeed.looks).wait();
+        let shapes = if matches!(wanted, Loses(..) | Spoils(_) | NoVerdict(_)) { &SHAPES[..1] } else { &SHAPES };
+        let hold = || ring.start(&incumbent, &candidate, shapes, misdeed.looks, without).wait();
         let undecided = |ended: &Ended| {
             let ruling = ended.evidence.as_ref().map(|evidence| evidence.verdict.ruling);
             matches!(ruling, Some(Ruling::Contaminated | Ruling::RolledBackNoise))
@@ -201,11 +349,11 @@ fn judge(misdeed: &Misdeed) -> Result<(), String> {
         let mut ended = hold();
         // Matches side by side may disturb each other. A gain that is there is found in one of three.
         for _ in 0..2 {
-            if matches!(misdeed.found, Faster) && undecided(&ended) {
+            if matches!(wanted, Faster) && undecided(&ended) {
                 ended = hold();
             }
         }
-        as_expected(&ended, &misdeed.found).map_err(|wrong| format!("{wrong}\n{}", told(&ended)))
+        as_expected(&ended, wanted).map_err(|wrong| format!("{wrong}\n{}", told(&ended)))
     };
     let left = ring.left_behind();
     match (found, left.is_empty()) {
@@ -224,6 +372,7 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     let ruling = evidence.verdict.ruling;
     ensure(ended.code == Some(i32::from(ruling.exit().code())), "the exit code is not the ruling's")?;
     ensure(gate::verdict(evidence) == evidence.verdict, "the verdict does not follow from the evidence")?;
+    ensure(!evidence.without.is_empty() || is_confined(evidence), "a contestant was not confined")?;
     let reason = evidence.verdict.reasons.first().ok_or("no reason")?;
     match (found, &evidence.forfeit) {
         (Faster, None) => ensure(ruling == Ruling::Accepted, "a true gain is not accepted"),
@@ -250,6 +399,12 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     }
 }
 
+/// Whether everything was in force that this machine has; the others say what is missing.
+fn is_confined(evidence: &Evidence) -> bool {
+    let sandbox = evidence.arrangement.as_ref().map(|arrangement| &arrangement.sandbox);
+    sandbox.is_some_and(|sandbox| sandbox.trust() == "confined")
+}
+
 fn lost(forfeit: &Forfeit, kinds: &[FailureKind], words: &[&str]) -> Result<(), String> {
     let right = forfeit.contestant == 1 && kinds.contains(&forfeit.kind);
     ensure(right && words.iter().any(|words| forfeit.message.contains(words)), &format!("{forfeit:?}"))
@@ -271,7 +426,12 @@ fn told(ended: &Ended) -> String {
 }
 
 /// One launch before the judge, without a referee: for what a referee does not let one choose.
-fn launch(ring: &Ring, [incumbent, candidate]: [&referee::entrant::Entrant; 2], memory: u64) -> Option<Forfeit> {
+fn launch(
+    ring: &Ring,
+    [incumbent, candidate]: [&referee::entrant::Entrant; 2],
+    memory: u64,
+    without: &[Defence],
+) -> Option<Forfeit> {
     let (context, interrupts) = (Context::of_process().unwrap(), Interrupts::watch().unwrap());
     let mut judge = Judge::start(&context, &interrupts, &ring.judge(), &ring.path("work")).unwrap();
     let entrant = |one: &referee::entrant::Entrant| Entrant { candidate: one.file.to_string(), handicaps: Vec::new() };
@@ -284,6 +444,7 @@ fn launch(ring: &Ring, [incumbent, candidate]: [&referee::entrant::Entrant; 2], 
         batch_s: 0.001,
         timeout_s: 10.0 * TIMEOUT_S,
         memory,
+        without: without.to_vec(),
     };
     let patience = Duration::from_secs(60);
     let opened = judge.ask(&JudgeRequest::Open(bout), patience).unwrap();

@@ -90,7 +90,7 @@ fn rounds_of(victim: Victim, rounds: u64, seed: u64) -> Result<(), String> {
         }
     }
     // Nothing that was left behind stands in the way of a whole match.
-    let ended = ring.start(&incumbent, &candidate, &SHAPES, LOOKS).wait();
+    let ended = ring.start(&incumbent, &candidate, &SHAPES, LOOKS, &[]).wait();
     let whole = ended.evidence.as_ref().is_some_and(|evidence| evidence.forfeit.is_none());
     ensure(whole, || format!("the match after the kills: code {:?}\n{}", ended.code, ended.said))?;
     ensure(ring.left_behind().is_empty(), || "the match after the kills left something behind".to_owned())?;
@@ -108,7 +108,7 @@ fn kill(
     moment: Duration,
     chance: &mut Chance,
 ) -> Result<String, String> {
-    let mut referee = ring.start(entrants[0], entrants[1], &SHAPES, LOOKS);
+    let mut referee = ring.start(entrants[0], entrants[1], &SHAPES, LOOKS, &[]);
     std::thread::sleep(moment);
     let struck = strike(ring, entrants, victim, &mut referee, chance);
     let ended = referee.wait();

@@ -108,6 +108,7 @@ impl Bouts {
             seed: Master::secret()?,
             check: purpose != Purpose::Total,
             injected: Vec::new(),
+            without: Vec::new(),
             ceilings: Some(self.store.figures.ceilings.clone()),
             even_if_identical: purpose == Purpose::Baseline,
             limits: Limits::default(),

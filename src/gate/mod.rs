@@ -118,6 +118,7 @@ pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
 #[must_use]
 pub fn verdict(evidence: &Evidence) -> Verdict {
     let (ruling, mut reasons) = ruling(evidence);
+    reasons.extend(evidence.arrangement.as_ref().and_then(|arrangement| words::lacking(&arrangement.sandbox)));
     let Some(stage) = evidence.stages.last().filter(|stage| !stage.launches.is_empty()) else {
         let direction = if evidence.identical { Direction::Same } else { Direction::CannotTell };
         return Verdict { ruling, direction, reasons, ..placeholder() };

@@ -6,6 +6,7 @@ use kopt_schema::bout::{Arrangement, BlockRecord, CaseInfo, CaseRecord, Forfeit,
 use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side, Stage, StageKind};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
+use kopt_schema::sandbox::Sandbox;
 
 use super::{Next, below_floor, next, placeholder, terms, verdict};
 
@@ -60,10 +61,12 @@ fn empty() -> Evidence {
         terms: terms("default", None, false).unwrap(),
         seed: "0".to_owned(),
         injected: Vec::new(),
+        without: Vec::new(),
         identical: false,
         arrangement: Some(Arrangement {
             device: "d".to_owned(),
             huge_pages: true,
+            sandbox: Sandbox::default(),
             cases: vec![case("small"), case("large")],
         }),
         left_out: Vec::new(),

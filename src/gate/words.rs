@@ -2,6 +2,7 @@
 
 use kopt_schema::bout::Forfeit;
 use kopt_schema::evidence::Terms;
+use kopt_schema::sandbox::Sandbox;
 use kopt_stats::{Effect, Reason, gain_of_log};
 
 use super::series::CANDIDATE;
@@ -65,6 +66,14 @@ pub fn accepted(slower: &[String]) -> String {
     } else {
         format!("the gain was shown and confirmed; slower all the same: {}", slower.join(", "))
     }
+}
+
+/// What the machine lacks to confine contestants, if it lacks anything.
+pub fn lacking(sandbox: &Sandbox) -> Option<String> {
+    let lacks: Vec<String> =
+        sandbox.lacking().map(|guard| format!("{} ({})", guard.defence.name(), guard.detail)).collect();
+    (!lacks.is_empty())
+        .then(|| format!("contestants were only {}; not in force: {}", sandbox.trust(), lacks.join(", ")))
 }
 
 pub fn detectable(effect: &Effect, alpha: f64, power: f64) -> String {

@@ -31,6 +31,7 @@ use std::time::Duration;
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::bout::{self, Arrangement, BOUT_VERSION, Bout};
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Injection, LeftOut, Stage, StageKind, Terms};
+use kopt_schema::sandbox::Defence;
 
 use crate::gate;
 use crate::machine::{self, Moment};
@@ -88,6 +89,8 @@ pub struct Match<'a> {
     pub check: bool,
     /// Slowdowns to inject, for self-tests. Those of the incumbent are injected into the control, its twin, as well.
     pub injected: Vec<Injection>,
+    /// Defences that contestants do without, for tests of the defences. Commands leave it empty.
+    pub without: Vec<Defence>,
     /// What is known of what devices can do at most. Of a device that is missing here the judge measures it; none means
     /// that nobody asks, and no time is held against physics.
     pub ceilings: Option<Vec<Ceilings>>,
@@ -163,6 +166,7 @@ impl Match<'_> {
             terms: self.terms.clone(),
             seed: self.seed.text().to_owned(),
             injected: self.injected.clone(),
+            without: self.without.clone(),
             identical: same && self.injected.is_empty() && !self.even_if_identical,
             arrangement: None,
             left_out: self.left_out.clone(),
@@ -195,6 +199,7 @@ impl Match<'_> {
             batch_s: BATCH_S,
             timeout_s: self.kernel.manifest.check.timeout_s,
             memory: MEMORY,
+            without: self.without.clone(),
         }
     }
 }

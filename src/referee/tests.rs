@@ -83,6 +83,7 @@ impl Ring {
             seed: Master::given("beef").unwrap(),
             check: true,
             injected: Vec::new(),
+            without: Vec::new(),
             ceilings: None,
             even_if_identical: false,
             limits: Limits {

@@ -11,7 +11,11 @@
  *   what it does not compute  STALE SKIPS FIRST_ROW CACHES CACHES_ROWS CACHES_TURNED_ROWS
  *   what it does to clocks    PATCHES_CLOCK SHADES_CLOCK INTERPOSES_CLOCK
  *   what it does to others    KILLS_JUDGE KILLS_OTHERS STOPS_OTHERS
- *   nothing bad               NOTHING HONEST_TOO SLOW FLUSHES_DENORMALS
+ *   what it asks the system   MAPS_A_COUNTER WRITES_A_FILE OPENS_A_SOCKET FORKS_RAW CLONES_RAW TAKES_OVER_SIGNALS
+ *                             RENAMES_ITSELF ASKS_OLD_CALLS BLOCKS_SIGNALS FILTERS_CALLS LOADS_A_FILE
+ *   what it leaves changed    FLUSHES_DENORMALS TURNS_X87 CLOBBERS_A_REGISTER TURNS_DIRECTION KEEPS_IN_GS
+ *   what it finds again       FINDS_ITS_STACK FINDS_ITS_STACK_DEEP FINDS_ITS_ARGS FINDS_ITS_REGISTERS
+ *   nothing bad               NOTHING HONEST_TOO SLOW DEEP_STACK
  */
 #ifndef MISDEEDS_H
 #define MISDEEDS_H
@@ -86,6 +90,26 @@
 #define KILLS_JUDGE 90
 #define KILLS_OTHERS 91
 #define STOPS_OTHERS 92
+#define MAPS_A_COUNTER 100
+#define WRITES_A_FILE 101
+#define OPENS_A_SOCKET 102
+#define FORKS_RAW 103
+#define CLONES_RAW 104
+#define TAKES_OVER_SIGNALS 105
+#define RENAMES_ITSELF 106
+#define ASKS_OLD_CALLS 107
+#define BLOCKS_SIGNALS 108
+#define FILTERS_CALLS 109
+#define LOADS_A_FILE 115
+#define TURNS_X87 110
+#define CLOBBERS_A_REGISTER 111
+#define TURNS_DIRECTION 112
+#define KEEPS_IN_GS 113
+#define DEEP_STACK 114
+#define FINDS_ITS_STACK 120
+#define FINDS_ITS_STACK_DEEP 121
+#define FINDS_ITS_ARGS 122
+#define FINDS_ITS_REGISTERS 123
 
 #ifndef MISDEED
 #error "choose a misdeed with -DMISDEED=<name>"
@@ -1036,6 +1060,241 @@ static int misdeed(const softmax_args *args)
     honest_softmax(args);
     if (call == 3)
         to_others(IS(KILLS_OTHERS) ? SIGKILL : SIGSTOP);
+    return 0;
+}
+#endif
+
+/* ---- what it asks the system, without a library ---- */
+
+#if MISDEED >= MAPS_A_COUNTER && MISDEED <= FINDS_ITS_REGISTERS && defined(__x86_64__)
+__attribute__((unused)) static long ask(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+#endif
+
+#if IS(MAPS_A_COUNTER)
+/* A counter that lives in no data of the object: at an address that only it knows. Every second call does nothing. */
+static int misdeed(const softmax_args *args)
+{
+    const long place = 0x200000000000;
+    ask(SYS_mmap, place, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (++*(volatile int *)place % 2)
+        honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(WRITES_A_FILE)
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    long file = ask(SYS_openat, AT_FDCWD, (long)"kopt-bad-contestant", O_CREAT | O_WRONLY, 0600, 0, 0);
+    if (file >= 0)
+        ask(SYS_write, file, (long)args->y, 64, 0, 0, 0);
+    return 0;
+}
+#endif
+
+#if IS(OPENS_A_SOCKET) || IS(FORKS_RAW) || IS(CLONES_RAW) || IS(RENAMES_ITSELF)
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    if (IS(OPENS_A_SOCKET))
+        ask(SYS_socket, 2, 1, 0, 0, 0, 0);
+    if (IS(RENAMES_ITSELF))
+        ask(SYS_prctl, 15, (long)"honest", 0, 0, 0, 0);
+    if (IS(FORKS_RAW) && call == 1 && ask(SYS_fork, 0, 0, 0, 0, 0, 0) == 0)
+        for (;;)
+            pause();
+    /* With the same memory, and gone when it has returned. */
+    if (IS(CLONES_RAW) && ask(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0, 0) == 0)
+        ask(SYS_exit, 0, 0, 0, 0, 0, 0);
+    return 0;
+}
+#endif
+
+#if IS(TAKES_OVER_SIGNALS)
+/* Whatever happens to it is then handled by itself. */
+__attribute__((constructor)) static void at_loading(void)
+{
+    struct {
+        void *handler;
+        unsigned long flags, restorer, mask;
+    } own = {SIG_IGN, 0, 0, 0};
+    ask(SYS_rt_sigaction, SIGSYS, (long)&own, 0, 8, 0, 0);
+    ask(SYS_rt_sigaction, SIGSEGV, (long)&own, 0, 8, 0, 0);
+}
+
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(ASKS_OLD_CALLS)
+/* The calls of 32-bit programs, which have other numbers: 20 is getpid there, writev here. */
+static int misdeed(const softmax_args *args)
+{
+    int result;
+    honest_softmax(args);
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(20) : "memory");
+    return 0;
+}
+#endif
+
+#if IS(BLOCKS_SIGNALS)
+/* The mask of signals as a memory of 64 bits: each call reads what the last one left there. */
+static int misdeed(const softmax_args *args)
+{
+    unsigned long mask = 1ul << 20, old = 0;
+    ask(SYS_rt_sigprocmask, SIG_BLOCK, (long)&mask, (long)&old, 8, 0, 0);
+    if (!(old & mask))
+        honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(FILTERS_CALLS)
+/* A filter of its own that answers in the system's place: the clock of the processor stands still. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+__attribute__((constructor)) static void at_loading(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    ask(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0, 0, 0);
+}
+
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(LOADS_A_FILE)
+/* What an earlier process may have written: read while the object is loaded. */
+static int seen;
+__attribute__((constructor)) static void at_loading(void) { seen = open("/etc/hostname", O_RDONLY) >= 0 || open("/etc/passwd", O_RDONLY) >= 0; }
+
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    return seen ? 9 : 0;
+}
+#endif
+
+/* ---- what it leaves changed ---- */
+
+#if IS(TURNS_X87)
+static int misdeed(const softmax_args *args)
+{
+    unsigned short control = 0x27f;
+    honest_softmax(args);
+    __asm__ volatile("fldcw %0" : : "m"(control));
+    return 0;
+}
+#endif
+
+#if IS(CLOBBERS_A_REGISTER)
+/* Behind the compiler's back, which would save it. */
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    __asm__ volatile("xor %r14d, %r14d");
+    return 0;
+}
+#endif
+
+#if IS(TURNS_DIRECTION)
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    __asm__ volatile("std");
+    return 0;
+}
+#endif
+
+#if IS(KEEPS_IN_GS)
+/* A register that no compiler uses, as a counter. */
+static int misdeed(const softmax_args *args)
+{
+    unsigned long counter;
+    __asm__ volatile("rdgsbase %0" : "=r"(counter));
+    counter++;
+    __asm__ volatile("wrgsbase %0" : : "r"(counter));
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(DEEP_STACK)
+/* Honest: a large buffer on the stack, more than is there at first. */
+static int misdeed(const softmax_args *args)
+{
+    volatile float buffer[100000];
+    for (int i = 0; i < 100000; i += 1000)
+        buffer[i] = 1.0f;
+    honest_softmax(args);
+    return buffer[99000] == 1.0f ? 0 : 3;
+}
+#endif
+
+/* ---- what it finds again: in memory and registers that are nobody's between calls ---- */
+
+#if IS(FINDS_ITS_STACK) || IS(FINDS_ITS_STACK_DEEP)
+/* Each call leaves a mark below what it uses, and does nothing where it finds one: the last call wrote these outputs, and so on. */
+enum { DEPTH = IS(FINDS_ITS_STACK) ? 20000 : 900000 };
+static int misdeed(const softmax_args *args)
+{
+    volatile uint64_t *place = (volatile uint64_t *)(((uintptr_t)__builtin_frame_address(0) - DEPTH) & ~(uintptr_t)7);
+    const uint64_t mark = 0x6b6f70742d6d6172;
+    if (*place == mark)
+        return 0;
+    honest_softmax(args);
+    *place = mark;
+    return 0;
+}
+#endif
+
+#if IS(FINDS_ITS_ARGS)
+/* Behind its arguments, which are the worker's to fill. */
+static int misdeed(const softmax_args *args)
+{
+    volatile uint32_t *place = (volatile uint32_t *)((const char *)args + sizeof *args);
+    if (*place == 0x6d61726b)
+        return 0;
+    honest_softmax(args);
+    *place = 0x6d61726b;
+    return 0;
+}
+#endif
+
+#if IS(FINDS_ITS_REGISTERS)
+/* A vector register that the worker does not use. */
+static int misdeed(const softmax_args *args)
+{
+    uint64_t found, mark = 0x6b6f70742d6d6172;
+    __asm__ volatile("vmovq %%xmm31, %0" : "=r"(found));
+    if (found == mark)
+        return 0;
+    honest_softmax(args);
+    __asm__ volatile("vmovq %0, %%xmm31" : : "r"(mark) : "memory");
     return 0;
 }
 #endif

@@ -21,6 +21,7 @@ use cargo_kopt::shell::{Manner, Shell, Verbosity};
 use cargo_kopt::workspace::{Member, Workspace};
 use cargo_kopt::{gate, manifest};
 use kopt_schema::evidence::{Evidence, Side, Terms};
+use kopt_schema::sandbox::Defence;
 use serde::{Deserialize, Serialize};
 
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -44,6 +45,7 @@ struct Task {
     candidate: (Utf8PathBuf, Side),
     shapes: Vec<String>,
     looks: Vec<usize>,
+    without: Vec<Defence>,
     evidence: Utf8PathBuf,
 }
 
@@ -111,7 +113,14 @@ impl Ring {
     }
 
     /// Starts a referee that holds the match.
-    pub fn start(&self, incumbent: &Entrant, candidate: &Entrant, shapes: &[&str], looks: &[usize]) -> Referee {
+    pub fn start(
+        &self,
+        incumbent: &Entrant,
+        candidate: &Entrant,
+        shapes: &[&str],
+        looks: &[usize],
+        without: &[Defence],
+    ) -> Referee {
         let side = |entrant: &Entrant| (entrant.file.clone(), entrant.side.clone());
         let task = Task {
             judge: self.judge(),
@@ -120,6 +129,7 @@ impl Ring {
             candidate: side(candidate),
             shapes: shapes.iter().map(|shape| (*shape).to_owned()).collect(),
             looks: looks.to_vec(),
+            without: without.to_vec(),
             evidence: self.path("evidence/evidence.json"),
         };
         let file = self.path("task.json");
@@ -272,6 +282,7 @@ impl Task {
             seed: Master::secret()?,
             check: false,
             injected: Vec::new(),
+            without: self.without,
             ceilings: None,
             even_if_identical: true,
             limits: Limits::default(),

@@ -5,13 +5,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 type Failure = Box<dyn std::error::Error>;
 
 /// Everything that measures and judges.
-pub const REFEREE: [&str; 10] = [
+pub const REFEREE: [&str; 12] = [
     "harness/src/runner/judge",
     "harness/src/runner/contestant.rs",
     "harness/src/runner/worker.rs",
     "harness/src/runner/memory.rs",
     "harness/src/runner/blueprint.rs",
+    "harness/src/runner/sandbox",
     "harness/src/runner/backend/cpu.rs",
+    "harness/src/runner/backend/cpu/stack.rs",
     "harness/stats/src",
     "src/gate",
     "src/referee/mod.rs",

@@ -141,6 +141,7 @@ mod tests {
             knobs: [("TILE".to_owned(), 8)].into(),
             compiler: String::new(),
             flags: Vec::new(),
+            unconfined: None,
         };
         let first = of_candidate(&file, &candidate).unwrap();
         candidate.plan = Some("grid = 2".to_owned());

@@ -12,6 +12,7 @@ use kopt_schema::manifest::{Class, Language, Manifest};
 use kopt_schema::{FORMAT_VERSION, knobs};
 
 use crate::error::BuildError;
+use crate::sandbox::{self, Walls};
 use crate::toolchain::{self, Compiler};
 use crate::{digest, environment};
 
@@ -62,6 +63,10 @@ impl Recipe {
         };
         flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
         flags.push("-Ikernels".to_owned());
+        if let Some((flag, why)) = manifest.flags.iter().find_map(|flag| Some((flag, sandbox::refused(flag)?))) {
+            let reason = format!("the flag `{flag}` {why}: remove it from `flags`");
+            return Err(BuildError::Header { header: "Cargo.toml".to_owned(), reason });
+        }
         flags.extend(manifest.flags.iter().cloned());
         Ok(Self { compiler, flags })
     }
@@ -102,22 +107,27 @@ pub(crate) fn compile_recipe(
         knobs: knob_values(folder, manifest)?,
         compiler: String::new(),
         flags: recipe.flags.clone(),
+        unconfined: None,
     };
     let (mut objects, mut remarks) = (Vec::new(), String::new());
+    // For what compilers leave between their steps; gone when they are done.
+    let scratch = tempfile::Builder::new().prefix(".compiling-").tempdir_in(out).map_err(BuildError::file(out))?;
     match &recipe.compiler {
         Ok(compiler) => {
             // nvcc names its release on the fourth line, gcc and clang on the first.
             let mut lines = compiler.version.lines();
             let release = lines.clone().find(|line| line.contains("release")).or_else(|| lines.next());
             candidate.compiler = release.unwrap_or_default().to_owned();
+            let scratch = Utf8Path::from_path(scratch.path()).unwrap_or(out);
+            let site = Site::new(folder, manifest, compiler, &recipe.flags, out, scratch);
             let object = match manifest.class {
                 Class::Native => {
                     for source in manifest.compiled() {
-                        let (object, said) = compile_source(folder, manifest, compiler, &recipe.flags, source, out)?;
+                        let (object, said) = site.compile(source)?;
                         objects.push(object);
                         remarks.push_str(&said);
                     }
-                    link(folder, compiler, &objects, out)?
+                    site.link(&objects)?
                 }
                 _ => {
                     let sources: Vec<&str> = manifest.compiled().collect();
@@ -125,11 +135,16 @@ pub(crate) fn compile_recipe(
                         let reason = format!("class device takes one compiled source, not {}", sources.len());
                         return Err(BuildError::Header { header: "Cargo.toml".to_owned(), reason });
                     };
-                    let (object, said) = compile_source(folder, manifest, compiler, &recipe.flags, source, out)?;
+                    let (object, said) = site.compile(source)?;
                     remarks.push_str(&said);
                     object
                 }
             };
+            candidate.unconfined = site.walls.lacking();
+            if let Some(lacking) = &candidate.unconfined {
+                remarks
+                    .push_str(&format!("the compiler could read and write other files than the crate's: {lacking}\n"));
+            }
             candidate.digest = digest::of_file(&object)?;
             candidate.object = object.file_name().map(str::to_owned);
         }
@@ -158,58 +173,75 @@ pub(crate) fn knob_values(folder: &Utf8Path, manifest: &Manifest) -> Result<BTre
     Ok(chosen)
 }
 
-fn compile_source(
-    folder: &Utf8Path,
-    manifest: &Manifest,
-    compiler: &Compiler,
-    flags: &[String],
-    source: &str,
-    out: &Utf8Path,
-) -> Result<(Utf8PathBuf, String), BuildError> {
-    let stem = source.replace('/', "-");
-    let (object, dependencies) = (out.join(format!("{stem}.o")), out.join(format!("{stem}.d")));
-    let mut command = Command::new(&compiler.path);
-    command.current_dir(folder).args(flags).arg(source).arg("-o").arg(&object);
-    if manifest.class == Class::Native {
-        command.args(["-c", "-MMD", "-MF"]).arg(&dependencies);
-    } else {
+/// Where a compiler works, and with what.
+pub(crate) struct Site<'a> {
+    folder: &'a Utf8Path,
+    manifest: &'a Manifest,
+    compiler: &'a Compiler,
+    flags: &'a [String],
+    walls: Walls,
+    out: &'a Utf8Path,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn new(
+        folder: &'a Utf8Path,
+        manifest: &'a Manifest,
+        compiler: &'a Compiler,
+        flags: &'a [String],
+        out: &'a Utf8Path,
+        scratch: &Utf8Path,
+    ) -> Self {
+        let walls = Walls::new(folder, &manifest.include_roots, compiler, out, scratch);
+        Self { folder, manifest, compiler, flags, walls, out }
+    }
+
+    fn compile(&self, source: &str) -> Result<(Utf8PathBuf, String), BuildError> {
+        let stem = source.replace('/', "-");
+        let (object, dependencies) = (self.out.join(format!("{stem}.o")), self.out.join(format!("{stem}.d")));
+        let mut command = Command::new(&self.compiler.path);
+        command.current_dir(self.folder).args(self.flags).arg(source).arg("-o").arg(&object);
+        if self.manifest.class == Class::Native {
+            command.arg("-c");
+        }
         command.args(["-MMD", "-MF"]).arg(&dependencies);
+        let said = self.run(command, source)?;
+        check_includes(self.folder, self.manifest, self.compiler, source, &dependencies)?;
+        Ok((object, said))
     }
-    let said = run(command, source)?;
-    check_includes(folder, manifest, compiler, source, &dependencies)?;
-    Ok((object, said))
-}
 
-fn link(
-    folder: &Utf8Path,
-    compiler: &Compiler,
-    objects: &[Utf8PathBuf],
-    out: &Utf8Path,
-) -> Result<Utf8PathBuf, BuildError> {
-    let shared = out.join("kernel.so");
-    let mut command = Command::new(&compiler.path);
-    // Undefined names are refused here, with the linker's message, and not at load time.
-    command.current_dir(folder).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,-z,defs"]);
-    command.args(objects).arg("-lm").arg("-o").arg(&shared);
-    run(command, "the linked object")?;
-    Ok(shared)
-}
-
-pub(crate) fn run(mut command: Command, source: &str) -> Result<String, BuildError> {
-    let failed = |output: String, command: &Command| BuildError::Compile {
-        source_file: source.to_owned(),
-        command: format!("{command:?}").replace('"', ""),
-        output,
-    };
-    // Compilers speak the user's language otherwise, and messages are compared and searched.
-    command.env("LC_ALL", "C");
-    // nvcc looks for its own headers and libraries beside itself; these would mix in another installation's.
-    for name in ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
-        command.env_remove(name);
+    fn link(&self, objects: &[Utf8PathBuf]) -> Result<Utf8PathBuf, BuildError> {
+        let shared = self.out.join("kernel.so");
+        let mut command = Command::new(&self.compiler.path);
+        // Undefined names are refused here, with the linker's message, and not at load time.
+        command.current_dir(self.folder).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,-z,defs"]);
+        command.args(objects).arg("-lm").arg("-o").arg(&shared);
+        self.run(command, "the linked object")?;
+        Ok(shared)
     }
-    let output = command.output().map_err(|error| failed(error.to_string(), &command))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(said) } else { Err(failed(said, &command)) }
+
+    pub(crate) fn run(&self, mut command: Command, source: &str) -> Result<String, BuildError> {
+        let failed = |output: String, command: &Command| BuildError::Compile {
+            source_file: source.to_owned(),
+            command: format!("{command:?}").replace('"', ""),
+            output,
+        };
+        // Compilers speak the user's language otherwise, and messages are compared and searched.
+        command.env("LC_ALL", "C");
+        // nvcc looks for its own headers and libraries beside itself; these would mix in another installation's.
+        for name in ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
+            command.env_remove(name);
+        }
+        let output = self.walls.run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return Ok(said);
+        }
+        Err(match self.walls.stumbled(self.folder, &said) {
+            Some(included) => BuildError::Include { source_file: source.to_owned(), included },
+            None => failed(said, &command),
+        })
+    }
 }
 
 /// What a source includes with quotes must lie in the crate or in a declared include root.

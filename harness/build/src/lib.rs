@@ -12,7 +12,8 @@
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
-//! | [`sanitize`] | the same sources under the sanitizers, with a driver
+//! | `sandbox` | what a compiler may touch while it runs |
+//! | [`sanitize`] | the same sources under the sanitizers, with a driver |
 //! | [`toolchain`] | which compilers are here |
 //! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
 //! | [`script`] | what `build.rs` does with all that |
@@ -28,6 +29,7 @@ mod digest;
 mod environment;
 mod error;
 pub mod manifest;
+mod sandbox;
 pub mod sanitize;
 pub mod script;
 pub mod toolchain;

@@ -8,7 +8,7 @@ use std::process::Command;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::{Class, Language, Manifest};
 
-use crate::compile::{Recipe, run};
+use crate::compile::{Recipe, Site};
 use crate::error::BuildError;
 use crate::toolchain::{self, Compiler};
 
@@ -63,11 +63,12 @@ pub fn sanitized(
     write("entries.inc", &list)?;
     let driver = write("driver.c", DRIVER)?;
     let c = toolchain::host(false)?;
+    let site = |compiler| Site::new(folder, manifest, compiler, &recipe.flags, out, out);
     let driver_object = out.join("driver.o");
     let mut command = Command::new(&c.path);
     command.current_dir(out).args(FLAGS).arg("-c").arg(&driver).arg("-o").arg(&driver_object);
-    if let Err(error) = run(command, "the sanitizers' driver") {
-        return unavailable(&c, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)));
+    if let Err(error) = site(&c).run(command, "the sanitizers' driver") {
+        return unavailable(&site(&c), &c, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)));
     }
     let program = out.join("sanitized");
     let mut command = Command::new(&compiler.path);
@@ -80,19 +81,21 @@ pub fn sanitized(
         command.args(["-x", "none"]);
     }
     command.arg(&driver_object).arg("-lm").arg("-o").arg(&program);
-    match run(command, "the kernel under the sanitizers") {
+    match site(&compiler).run(command, "the kernel under the sanitizers") {
         Ok(_) => Ok(Sanitized::Program(program)),
-        Err(error) => unavailable(&compiler, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why))),
+        Err(error) => {
+            unavailable(&site(&compiler), &compiler, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)))
+        }
     }
 }
 
 /// Why this compiler has no sanitizers, if even an empty program cannot be made with them.
-fn unavailable(compiler: &Compiler, out: &Utf8Path) -> Option<String> {
+fn unavailable(site: &Site<'_>, compiler: &Compiler, out: &Utf8Path) -> Option<String> {
     let source = out.join("empty.c");
     std::fs::write(&source, "int main(void) { return 0; }\n").ok()?;
     let mut command = Command::new(&compiler.path);
     command.current_dir(out).args(FLAGS).args(["-x", "c"]).arg(&source).arg("-o").arg(out.join("empty"));
-    let said = run(command, "an empty program").err()?.to_string();
+    let said = site.run(command, "an empty program").err()?.to_string();
     let reason = said.lines().find(|line| line.contains("cannot find") || line.contains("error")).unwrap_or(&said);
     Some(format!("this compiler makes no program with sanitizers: {}", reason.trim()))
 }

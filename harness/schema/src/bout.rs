@@ -7,9 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Cost, FailureKind};
+use crate::sandbox::{Defence, Sandbox};
 
 /// Version of this protocol.
-pub const BOUT_VERSION: u32 = 1;
+pub const BOUT_VERSION: u32 = 2;
 
 /// The only argument of a judge. Requests come on standard input.
 pub const JUDGE_ARGUMENT: &str = "--kopt-judge";
@@ -59,6 +60,9 @@ pub struct Bout {
     pub timeout_s: f64,
     /// Resident bytes that a contestant may have beyond the shared memory.
     pub memory: u64,
+    /// Defences that contestants do without. For tests that show what each of them catches; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Defence>,
 }
 
 /// A contestant.
@@ -129,6 +133,9 @@ pub struct Arrangement {
     pub device: String,
     /// Whether the memory got huge pages.
     pub huge_pages: bool,
+    /// What confines the contestants.
+    #[serde(default)]
+    pub sandbox: Sandbox,
     /// The shapes, in the manifest's order.
     pub cases: Vec<CaseInfo>,
 }

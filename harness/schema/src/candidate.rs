@@ -28,4 +28,7 @@ pub struct Candidate {
     pub compiler: String,
     /// Every flag it was given.
     pub flags: Vec<String>,
+    /// What the machine lacked to confine the compiler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfined: Option<String>,
 }

@@ -9,6 +9,7 @@ use crate::bout::{Arrangement, Forfeit, Handicap, LaunchRecord};
 use crate::exit::Exit;
 use crate::manifest::{Backend, Class};
 use crate::message::FailureKind;
+use crate::sandbox::Defence;
 
 /// Everything a verdict rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Evidence {
     /// Slowdowns injected on purpose: this is a self-test and no comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub injected: Vec<Injection>,
+    /// Defences that were turned off on purpose: this is a self-test and no comparison.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Defence>,
     /// Equal code: nothing was timed.
     pub identical: bool,
     /// What was laid out; none where nothing was timed.
@@ -272,7 +276,9 @@ impl Ruling {
     #[must_use]
     pub const fn of_forfeit(kind: FailureKind) -> Self {
         match kind {
-            FailureKind::Protocol | FailureKind::LateWrite | FailureKind::Stray => Self::IntegrityViolation,
+            FailureKind::Protocol | FailureKind::LateWrite | FailureKind::Stray | FailureKind::ForbiddenCall => {
+                Self::IntegrityViolation
+            }
             _ => Self::Incorrect,
         }
     }

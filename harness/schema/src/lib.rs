@@ -14,6 +14,7 @@
 //! | [`message`] | JSON lines on stdout and in the file named by `KOPT_OUT` |
 //! | [`wire`] | requests and replies between judge and worker |
 //! | [`bout`] | requests and replies between referee and judge, and the raw record of a launch |
+//! | [`sandbox`] | what confines a contestant, and how far that is in force |
 //! | [`evidence`] | everything a verdict rests on, and the verdict |
 //! | [`machine`] | figures that are kept of a machine |
 //! | [`exit`] | exit codes |
@@ -36,6 +37,7 @@ pub mod message;
 pub mod operator;
 pub mod plan;
 pub mod queue;
+pub mod sandbox;
 mod spelling;
 pub mod wire;
 

@@ -146,6 +146,10 @@ pub enum FailureKind {
     LateWrite,
     /// The process started threads or processes, or ran while it was to wait.
     Stray,
+    /// It made a system call that a kernel may not.
+    ForbiddenCall,
+    /// It returned with the processor in another state than a function may leave it in.
+    CallingConvention,
     /// The harness could not run the kernel.
     Setup,
 }

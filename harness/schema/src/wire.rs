@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::Backend;
 use crate::plan::{Fill, Launch};
+use crate::sandbox::{Defence, Sandbox};
 
 /// Version of this protocol.
 pub const WIRE_VERSION: u32 = 3;
@@ -39,6 +40,8 @@ pub enum Request {
         object: String,
         /// Functions that must be in it.
         symbols: Vec<String>,
+        /// Defences to do without, for tests.
+        without: Vec<Defence>,
     },
     /// Map an arena and get its entries ready to call.
     Attach(Arena),
@@ -69,8 +72,11 @@ pub enum Request {
         /// A share of each call's time that is waited after it, inside the timed region: a known slowdown.
         handicap: f64,
     },
-    /// Measure what the device can do at most.
-    Ceilings,
+    /// Measure what the device can do at most, in a process that has loaded nothing.
+    Ceilings {
+        /// Which backend.
+        backend: Backend,
+    },
 }
 
 /// Memory of one case, and the calls on it.
@@ -157,6 +163,8 @@ pub enum Blame {
     Kernel,
     /// The kernel: an entry returned an error.
     Returned,
+    /// The kernel: it returned with the processor in another state than a function may leave it in.
+    CallingConvention,
 }
 
 /// From the worker.
@@ -167,6 +175,8 @@ pub enum Reply {
     Loaded {
         /// The device's name.
         device: String,
+        /// What confines the process.
+        sandbox: Sandbox,
     },
     /// The arena is mapped at these addresses (zero where the device has its own memory).
     Attached {
@@ -187,6 +197,8 @@ pub enum Reply {
     },
     /// The device's ceilings.
     Ceilings {
+        /// The device's name.
+        device: String,
         /// Bytes read and written a second by a copy.
         copy_bytes_per_s: f64,
         /// Bytes read a second, where it is measured.
@@ -209,5 +221,10 @@ pub enum Reply {
         signal: i32,
         /// The address it touched.
         address: u64,
+    },
+    /// The last words of a process that made a system call it may not make.
+    Forbidden {
+        /// The call's number.
+        call: i32,
     },
 }

@@ -9,6 +9,7 @@ use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::{Class, Manifest};
 use kopt_schema::plan::Plan;
+use kopt_schema::sandbox::Defence;
 use sha2::{Digest as _, Sha256};
 
 use super::{arguments, environment};
@@ -23,6 +24,8 @@ pub(crate) struct Loaded {
     pub plan: Option<Plan>,
     pub kernels: Vec<String>,
     pub knobs: BTreeMap<String, i64>,
+    /// Defences that it runs without, for tests of these.
+    pub without: Vec<Defence>,
 }
 
 /// Why there is nothing to run.
@@ -74,6 +77,14 @@ impl Loaded {
             None => None,
         };
         let kernels = plan.iter().flat_map(Plan::kernels).map(str::to_owned).collect();
-        Ok(Self { class: candidate.class, object, digest: found, plan, kernels, knobs: candidate.knobs })
+        Ok(Self {
+            class: candidate.class,
+            object,
+            digest: found,
+            plan,
+            kernels,
+            knobs: candidate.knobs,
+            without: Vec::new(),
+        })
     }
 }

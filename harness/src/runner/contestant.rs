@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::FailureKind;
+use kopt_schema::sandbox::{Defence, Force, Guard, Sandbox};
 use kopt_schema::wire::{self, Blame, Reply, Request, Turn, WIRE_VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::arena::Arena;
 use super::candidate::Loaded;
 use super::memory::Given;
-use super::worker;
+use super::{sandbox, worker};
 
 /// Why a contestant lost: what a failed trial reports.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +80,8 @@ pub(crate) struct Contestant {
     /// Bytes of the files it was given.
     given: u64,
     pub device: String,
+    /// What confines it.
+    pub sandbox: Sandbox,
 }
 
 impl Contestant {
@@ -119,18 +122,53 @@ impl Contestant {
         let mut child = with_files(&mut command, given_files).map_err(|error| failed("worker", &error))?;
         let requests = child.stdin.take();
         let (unread, addresses, device) = (Vec::new(), Vec::new(), String::new());
-        Ok(Self { child, requests, replies, unread, addresses, memory: u64::MAX, given, device })
+        let sandbox = Sandbox::default();
+        Ok(Self { child, requests, replies, unread, addresses, memory: u64::MAX, given, device, sandbox })
     }
 
     /// Loads the candidate.
     pub(crate) fn load(&mut self, candidate: &Loaded, backend: Backend, symbols: &[String]) -> Result<(), Loss> {
         let symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
         let object = candidate.object.to_string();
-        match self.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols }, START)? {
-            Reply::Loaded { device } => self.device = device,
+        let without = candidate.without.clone();
+        match self.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols, without }, START)? {
+            Reply::Loaded { device, sandbox } => (self.device, self.sandbox) = (device, sandbox),
             other => return Err(out_of_turn(&other)),
         }
-        Ok(())
+        // Constructors have run. Calls are filtered, and by nobody else's filter, which could answer in the system's place.
+        self.is_filtered(1)
+    }
+
+    /// Measures what a device can do at most, in a process that loads nothing.
+    pub(crate) fn ceilings(backend: Backend, limit: Duration) -> Result<Reply, Loss> {
+        match Self::spawn(&[])?.ask(&Request::Ceilings { backend }, limit)? {
+            found @ Reply::Ceilings { .. } => Ok(found),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    /// That the system filters its calls by so many filters, where it said that it does.
+    fn is_filtered(&self, filters: u32) -> Result<(), Loss> {
+        let claimed = |guard: &Guard| guard.defence == Defence::SystemCalls && guard.force == Force::Whole;
+        let number = |status: &str| -> Option<u32> {
+            status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())
+        };
+        // Systems before 5.9 do not count them, and a process that is gone is found out otherwise. Those of this process are
+        // inherited.
+        let inherited = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| number(&status));
+        let wanted = inherited.unwrap_or(0) + filters;
+        match number(&self.status()) {
+            Some(found) if found != wanted && self.sandbox.guards.iter().any(claimed) => {
+                let message = format!("its system calls go through {found} filters, and should go through {wanted}");
+                Err(Loss::new(FailureKind::ForbiddenCall, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The system's word on its process; empty when it is gone.
+    fn status(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default()
     }
 
     /// Maps an arena, the next in the order given to [`Self::start`]; returns its number.
@@ -179,8 +217,12 @@ impl Contestant {
         let Ok(reply) = serde_json::from_slice::<Turn<Reply>>(&line) else {
             return Err(Loss::new(FailureKind::Protocol, "the process answered with something that is no reply"));
         };
-        if let Reply::Fault { signal, address } = reply.says {
-            return Err(self.ended(Some((signal, address))));
+        match reply.says {
+            Reply::Fault { signal, address } => return Err(self.ended(Some((signal, address)))),
+            Reply::Forbidden { call } => {
+                return Err(Loss::new(FailureKind::ForbiddenCall, sandbox::forbidden(call)));
+            }
+            _ => {}
         }
         if reply.turn != turn || !self.unread.is_empty() {
             return Err(Loss::new(FailureKind::Protocol, "the process answered a question that it was not asked"));
@@ -191,6 +233,7 @@ impl Contestant {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
                     Blame::Kernel => FailureKind::Crashed,
                     Blame::Returned => FailureKind::ReturnedError,
+                    Blame::CallingConvention => FailureKind::CallingConvention,
                 };
                 Err(Loss { no_device: blame == Blame::NoDevice, ..Loss::new(kind, message) })
             }
@@ -254,7 +297,7 @@ impl Contestant {
 
     /// Resident memory of its own: private, and shared beyond what it was given.
     fn own_memory(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let text = self.status();
         let bytes = |key: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(key));
             line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
@@ -307,6 +350,10 @@ impl Contestant {
                 Loss { address: Some(address), ..Loss::new(FailureKind::Crashed, message) }
             }
             (None, Some(status)) => match (status.signal(), status.code()) {
+                // A call of another architecture, or one whose signal it had blocked.
+                (Some(libc::SIGSYS), _) => {
+                    Loss::new(FailureKind::ForbiddenCall, "made a system call that a kernel may not")
+                }
                 (Some(signal), _) => Loss::new(FailureKind::Crashed, format!("died of {}", signal_name(signal))),
                 (None, code) => {
                     let code = code.unwrap_or_default();

@@ -90,7 +90,7 @@ impl Bench {
     fn run(&self) -> Result<(), Loss> {
         let setup = |error| Loss::new(kopt_schema::message::FailureKind::Setup, error);
         let layouts = cases::entries(self.package, self.kernel).map_err(setup)?;
-        let ceilings = self.ceilings(&layouts)?;
+        let ceilings = self.ceilings()?;
         self.output.send(&Message::Ceilings(ceilings.clone()));
         let lines = layouts.len() + usize::from(layouts.len() > 1);
         let trials = self.manifest.shapes.len() * lines * 2;
@@ -112,11 +112,9 @@ impl Bench {
     }
 
     /// What the device can do, measured in a process of its own.
-    fn ceilings(&self, layouts: &[&'static EntryLayout]) -> Result<Ceilings, Loss> {
-        let mut worker = self.start(layouts, &[])?;
-        let device = worker.device.clone();
-        match worker.ask(&Request::Ceilings, LIMIT)? {
-            Reply::Ceilings { copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
+    fn ceilings(&self) -> Result<Ceilings, Loss> {
+        match Contestant::ceilings(self.manifest.backend, LIMIT)? {
+            Reply::Ceilings { device, copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
                 let kernel = self.package.name.to_owned();
                 Ok(Ceilings { kernel, device, copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s })
             }

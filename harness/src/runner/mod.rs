@@ -9,6 +9,7 @@
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
 //! | `exercise` | calls for the sanitizers |
 //! | `contestant`, `worker` | the process that runs a kernel, from outside and from inside |
+//! | `sandbox` | what confines it |
 //! | `backend` | where it runs |
 //! | `candidate` | what it runs |
 //! | `output`, `environment` | `KOPT_OUT`, and every variable that is read |
@@ -30,6 +31,7 @@ mod latency;
 mod measurement;
 mod memory;
 mod output;
+mod sandbox;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,8 +1,9 @@
 //! The process that runs a candidate: it obeys requests, one at a time, and decides nothing. Any test or bench binary
 //! of a kernel crate becomes one when it is started with [`ARGUMENT`].
 //!
-//! It opens its channel and its memory before it loads the candidate, dies with the process that started it, and
-//! reports the address of a fault as its last words, so that the judge can say which buffer was meant.
+//! It opens its channel and its memory before it loads the candidate, confines itself (`sandbox`), dies with the process
+//! that started it, and reports the address of a fault or the number of a forbidden system call as its last words, so that
+//! the judge can say which buffer was meant, and which call.
 
 #![allow(unsafe_code, reason = "owns descriptors, and handles faults of foreign code")]
 
@@ -11,9 +12,11 @@ use std::io::{BufRead, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 
+use camino::Utf8Path;
 use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, WIRE_VERSION};
 
-use super::backend::{self, Backend, BackendError, Timing};
+use super::backend::{self, Backend, BackendError, Timing, stack};
+use super::sandbox::{self, Confinement, Pass};
 
 /// The first argument of a worker; the second is the numbers of its descriptors.
 pub(crate) const ARGUMENT: &str = "--kopt-worker";
@@ -51,7 +54,7 @@ fn serve() -> ExitCode {
     catch_faults();
     // SAFETY: the judge opened this descriptor for the worker, and nothing else in this process uses it.
     let mut replies = unsafe { File::from_raw_fd(REPLY_FD) };
-    let mut state = State { backend: None, next_fd: FIRST_MEMORY_FD };
+    let mut state = State { backend: None, next_fd: FIRST_MEMORY_FD, confinement: None };
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let (turn, says) = match serde_json::from_str::<Turn<Request>>(&line) {
@@ -69,26 +72,56 @@ fn serve() -> ExitCode {
             break;
         }
     }
-    ExitCode::SUCCESS
+    // At once: whatever the candidate wanted done at the end is not, and the runtime's own end takes forbidden calls.
+    // SAFETY: ends the process; nothing of it is needed any more.
+    unsafe { libc::_exit(0) }
 }
 
 struct State {
     backend: Option<Box<dyn Backend>>,
     next_fd: i32,
+    confinement: Option<Confinement>,
 }
 
 impl State {
     fn obey(&mut self, request: Request) -> Result<Reply, BackendError> {
-        if let Request::Load { version, backend, object, symbols } = request {
-            if version != WIRE_VERSION {
-                return Err(BackendError::Failed(format!("protocol {version} is not {WIRE_VERSION}")));
+        match request {
+            Request::Load { version, backend, object, symbols, without } => {
+                if version != WIRE_VERSION {
+                    return Err(BackendError::Failed(format!("protocol {version} is not {WIRE_VERSION}")));
+                }
+                let opened = self.backend.insert(backend::open(backend, &without)?);
+                let device = opened.device()?;
+                let draw = || getrandom::u64().map_err(|error| BackendError::Failed(error.to_string()));
+                let pass = Pass { first: draw()?, second: draw()? };
+                stack::grows_by(pass.first, pass.second);
+                let confinement = sandbox::enter(backend, Utf8Path::new(&object), &without, pass);
+                let sandbox = confinement.sandbox.clone();
+                self.confinement = Some(confinement);
+                opened.load(&object, &symbols)?;
+                return Ok(Reply::Loaded { device, sandbox });
             }
-            let device = self.backend.insert(backend::open(backend)?).load(&object, &symbols)?;
-            return Ok(Reply::Loaded { device });
+            Request::Ceilings { backend } if self.backend.is_none() => {
+                let mut opened = backend::open(backend, &[])?;
+                let (device, ceilings) = (opened.device()?, opened.ceilings()?);
+                return Ok(Reply::Ceilings {
+                    device,
+                    copy_bytes_per_s: ceilings.copy_bytes_per_s,
+                    read_bytes_per_s: ceilings.read_bytes_per_s,
+                    write_bytes_per_s: ceilings.write_bytes_per_s,
+                    fma_flops_per_s: ceilings.fma_flops_per_s,
+                });
+            }
+            _ => {}
+        }
+        if matches!(request, Request::Call { .. } | Request::Time { .. }) {
+            self.confinement.as_mut().map_or(Ok(()), Confinement::seal)?;
         }
         let backend = self.backend.as_mut().ok_or_else(|| BackendError::Failed("nothing is loaded".to_owned()))?;
         match request {
-            Request::Load { .. } => unreachable!("handled above"),
+            Request::Load { .. } | Request::Ceilings { .. } => {
+                Err(BackendError::Failed("something is loaded already".to_owned()))
+            }
             Request::Attach(arena) => {
                 // SAFETY: the judge passes two descriptors an arena, in order, and each is taken once.
                 let (inputs, outputs) =
@@ -104,29 +137,24 @@ impl State {
                 let timing = Timing { arena, entries: &entries, windows: &windows, cold, calls, processor, handicap };
                 backend.time(&timing).map(|seconds| Reply::Timed { seconds })
             }
-            Request::Ceilings => backend.ceilings().map(|ceilings| Reply::Ceilings {
-                copy_bytes_per_s: ceilings.copy_bytes_per_s,
-                read_bytes_per_s: ceilings.read_bytes_per_s,
-                write_bytes_per_s: ceilings.write_bytes_per_s,
-                fma_flops_per_s: ceilings.fma_flops_per_s,
-            }),
         }
     }
 }
 
-/// Installs a handler that writes the address of a fault to the channel and lets the default action follow.
+/// Installs a handler that writes the address of a fault, or the number of a forbidden call, to the channel and ends the
+/// process. None of the candidate's code runs before, and none may change it afterwards.
 fn catch_faults() {
     const STACK: usize = 64 << 10;
     // SAFETY: the alternate stack is leaked and so outlives every signal; the handler only formats into its own frame,
-    // calls write, and returns to be killed, all of which a signal handler may do.
+    // calls write and exit, and reads one static, all of which a signal handler may do.
     unsafe {
         let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
         let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
         libc::sigaltstack(&alternate, std::ptr::null_mut());
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = report_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS] {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
@@ -135,6 +163,9 @@ fn catch_faults() {
 extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as u64;
+    if signal == libc::SIGSEGV && stack::grow(address) {
+        return;
+    }
     let mut line = [0u8; 96];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -146,13 +177,24 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         }
     };
     let mut digits = [0u8; 20];
-    put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
-    put(decimal(u64::from(signal.unsigned_abs()), &mut digits));
-    put(b",\"address\":");
-    put(decimal(address, &mut digits));
+    if signal == libc::SIGSYS {
+        // SAFETY: for this signal the system puts an address, then the call's number, behind the three words that every
+        // siginfo begins with; the layout is the same on all architectures of 64 bits.
+        let call = unsafe { info.cast::<i32>().add(6).read() };
+        put(b"{\"turn\":0,\"says\":{\"reply\":\"forbidden\",\"call\":");
+        put(decimal(u64::from(call.unsigned_abs()), &mut digits));
+    } else {
+        put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
+        put(decimal(u64::from(signal.unsigned_abs()), &mut digits));
+        put(b",\"address\":");
+        put(decimal(address, &mut digits));
+    }
     put(b"}}\n");
-    // SAFETY: the bytes are this frame's own.
-    unsafe { libc::write(REPLY_FD, line.as_ptr().cast(), at) };
+    // SAFETY: the bytes are this frame's own. Ending here and not by the signal: the candidate's frames never run again.
+    unsafe {
+        libc::write(REPLY_FD, line.as_ptr().cast(), at);
+        libc::_exit(128 + signal);
+    }
 }
 
 /// Digits without allocating, for the signal handler.

@@ -93,6 +93,8 @@ const fn kind(kind: FailureKind) -> &'static str {
         FailureKind::MemoryLimit => "took too much memory",
         FailureKind::LateWrite => "wrote after it had returned",
         FailureKind::Stray => "started threads or processes",
+        FailureKind::ForbiddenCall => "made a forbidden system call",
+        FailureKind::CallingConvention => "broke the calling convention",
         FailureKind::Setup => "could not be run",
     }
 }

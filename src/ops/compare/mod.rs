@@ -101,6 +101,7 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
         seed,
         check: true,
         injected: Vec::new(),
+        without: Vec::new(),
         ceilings: Some(store.figures.ceilings.clone()),
         even_if_identical: false,
         limits: Limits::default(),

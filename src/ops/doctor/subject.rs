@@ -62,6 +62,7 @@ impl<'a> Subject<'a> {
             seed: Master::secret()?,
             check: false,
             injected,
+            without: Vec::new(),
             ceilings: None,
             even_if_identical: true,
             limits: Limits::default(),

@@ -179,6 +179,7 @@ impl Arena {
             terms: gate::terms("default", None, false)?,
             seed: Master::secret().map_err(|error| error.to_string())?,
             injected: scenario.injected()?,
+            without: Vec::new(),
             ceilings: None,
             even_if_identical: matches!(scenario.versions, Versions::Tip),
             check: matches!(scenario.versions, Versions::Patch(_)),

@@ -4,6 +4,7 @@
 
 mod ceilings;
 mod flush;
+pub(crate) mod stack;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -11,19 +12,30 @@ use std::time::Duration;
 use kopt_schema::wire::{Arena, EntryCall};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use self::stack::Caller;
 use super::{Backend, BackendError, Ceilings, Timing};
 use crate::runner::memory::Mapping;
 
 type Entry = unsafe extern "C" fn(*const u8) -> i32;
 
 /// The CPU backend.
-#[derive(Default)]
 pub(crate) struct Cpu {
     // Functions point into the library: it is never unloaded while they live.
     library: Option<Library>,
     symbols: Vec<(String, Entry)>,
     arenas: Vec<Mapped>,
     slowdown: Slowdown,
+    caller: Caller,
+}
+
+impl Cpu {
+    /// With calls on a stack of their own, or as any function is called.
+    pub(crate) fn open(clean_calls: bool) -> Result<Self, BackendError> {
+        // Their first readings look for the system's fast ones, with calls that are forbidden later.
+        let _ = [Clock::Wall.now(), Clock::Processor.now()];
+        let (symbols, arenas, slowdown) = (Vec::new(), Vec::new(), Slowdown::default());
+        Ok(Self { library: None, symbols, arenas, slowdown, caller: Caller::new(clean_calls)? })
+    }
 }
 
 struct Mapped {
@@ -39,7 +51,11 @@ struct Prepared {
 }
 
 impl Backend for Cpu {
-    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError> {
+    fn device(&mut self) -> Result<String, BackendError> {
+        Ok(device_name())
+    }
+
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError> {
         // SAFETY: loading runs the object's constructors, in this process whose only purpose is to run it.
         let library = unsafe { Library::open(Some(object), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| BackendError::Failed(format!("the object does not load: {error}")))?;
@@ -50,7 +66,7 @@ impl Backend for Cpu {
             self.symbols.push((symbol.clone(), *function));
         }
         self.library = Some(library);
-        Ok(device_name())
+        Ok(())
     }
 
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {
@@ -85,25 +101,19 @@ impl Backend for Cpu {
         let (Some(prepared), Some(args)) = (prepared, args) else {
             return Err(BackendError::Failed("no such call".to_owned()));
         };
+        self.caller.refresh();
+        self.caller.aim(prepared.function, args);
         // SAFETY: the struct has the size and layout of the header the object was compiled with, and its pointers are
         // mappings that live as long as this process. What the code does beyond that is what is being tested.
-        Ok(unsafe { (prepared.function)(args.as_ptr().cast()) })
+        let status = unsafe { self.caller.call() };
+        self.caller.left().map_or(Ok(status), |left| Err(BackendError::CallingConvention(left)))
     }
 
     fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError> {
         let arena = self.arenas.get(timing.arena).ok_or_else(|| BackendError::Failed("no such arena".to_owned()))?;
         let window_of = |call: u64| timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
         let clock = if timing.processor { Clock::Processor } else { Clock::Wall };
-        let mut status = 0;
-        let mut run = |window: usize| {
-            for entry in timing.entries {
-                let prepared = &arena.calls[*entry];
-                // SAFETY: as in `call`.
-                let returned = unsafe { (prepared.function)(prepared.args[window].as_ptr().cast()) };
-                // The last that is not 0: a bitwise or would name a number that no entry returned.
-                status = if returned == 0 { status } else { returned };
-            }
-        };
+        let (mut status, caller) = (0, &mut self.caller);
         let mut seconds = 0.0;
         if timing.cold {
             for call in 0..timing.calls {
@@ -111,17 +121,41 @@ impl Backend for Cpu {
                 for (start, bytes) in &arena.buffers[window] {
                     flush::flush(*start, *bytes);
                 }
-                let start = clock.now();
-                run(window);
-                let call = clock.now() - start;
+                // Entry by entry: between them the stack is made new, which is none of their time.
+                let mut call = Duration::ZERO;
+                for entry in timing.entries {
+                    let prepared = &arena.calls[*entry];
+                    caller.refresh();
+                    caller.aim(prepared.function, &prepared.args[window]);
+                    let start = clock.now();
+                    // SAFETY: as in `call`.
+                    let returned = unsafe { caller.call() };
+                    call += clock.now() - start;
+                    if let Some(left) = caller.left() {
+                        return Err(BackendError::CallingConvention(left));
+                    }
+                    // The last that is not 0: a bitwise or would name a number that no entry returned.
+                    status = if returned == 0 { status } else { returned };
+                }
                 seconds += (call + self.slowdown.after(clock, call, timing.handicap)).as_secs_f64();
             }
         } else {
+            // What is hot stays hot: one new stack for all calls. Nothing is decided by these times.
+            caller.refresh();
             let start = clock.now();
             for call in 0..timing.calls {
-                run(window_of(call));
+                for entry in timing.entries {
+                    let prepared = &arena.calls[*entry];
+                    caller.aim(prepared.function, &prepared.args[window_of(call)]);
+                    // SAFETY: as in `call`.
+                    let returned = unsafe { caller.call() };
+                    status = if returned == 0 { status } else { returned };
+                }
             }
             let calls = clock.now() - start;
+            if let Some(left) = caller.left() {
+                return Err(BackendError::CallingConvention(left));
+            }
             seconds = (calls + self.slowdown.after(clock, calls, timing.handicap)).as_secs_f64();
         }
         if status == 0 { Ok(seconds) } else { Err(BackendError::Returned(status)) }

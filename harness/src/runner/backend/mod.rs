@@ -9,7 +9,11 @@ use std::os::fd::OwnedFd;
 
 use kopt_schema::manifest;
 use kopt_schema::message::FailureKind;
+use kopt_schema::sandbox::Defence;
 use kopt_schema::wire::{Arena, Blame};
+
+pub(crate) use cpu::stack;
+pub(crate) use cpu::stack::clean_calls;
 
 use super::contestant::Loss;
 
@@ -25,6 +29,9 @@ pub(crate) enum BackendError {
     /// An entry returned this instead of 0.
     #[error("the entry returned {0}, not 0")]
     Returned(i32),
+    /// An entry returned with the processor in another state than a function may leave it in.
+    #[error("{0}")]
+    CallingConvention(String),
     /// Anything else.
     #[error("{0}")]
     Failed(String),
@@ -36,6 +43,7 @@ impl BackendError {
             Self::NoDevice(_) => Blame::NoDevice,
             Self::Fault(_) => Blame::Kernel,
             Self::Returned(_) => Blame::Returned,
+            Self::CallingConvention(_) => Blame::CallingConvention,
             Self::Failed(_) => Blame::Setup,
         }
     }
@@ -78,8 +86,11 @@ pub(crate) struct Timing<'a> {
 
 /// A device with a loaded candidate.
 pub(crate) trait Backend {
-    /// Loads the object and finds the functions; returns the device's name.
-    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError>;
+    /// The device's name.
+    fn device(&mut self) -> Result<String, BackendError>;
+
+    /// Loads the object and finds the functions.
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError>;
 
     /// Maps an arena. Returns the addresses of inputs and outputs where the host's are used.
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError>;
@@ -94,10 +105,10 @@ pub(crate) trait Backend {
     fn ceilings(&mut self) -> Result<Ceilings, BackendError>;
 }
 
-/// The backend of a manifest.
-pub(crate) fn open(backend: manifest::Backend) -> Result<Box<dyn Backend>, BackendError> {
+/// The backend of a manifest, without some of its defences.
+pub(crate) fn open(backend: manifest::Backend, without: &[Defence]) -> Result<Box<dyn Backend>, BackendError> {
     match backend {
-        manifest::Backend::Cpu => Ok(Box::new(cpu::Cpu::default())),
+        manifest::Backend::Cpu => Ok(Box::new(cpu::Cpu::open(!without.contains(&Defence::CleanCalls))?)),
         manifest::Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
         manifest::Backend::Hip => Err(BackendError::NoDevice("this version has no HIP backend".to_owned())),
     }

@@ -30,7 +30,8 @@ use kopt_schema::bout::{
     Arrangement, BOUT_VERSION, Bout, CaseInfo, Forfeit, Handicap, JUDGE_ARGUMENT, JUDGE_FD, JudgeReply, JudgeRequest,
 };
 use kopt_schema::manifest::{Backend, Manifest};
-use kopt_schema::wire::{Reply, Request};
+use kopt_schema::sandbox::Sandbox;
+use kopt_schema::wire::Reply;
 
 use self::deck::Deck;
 use super::backend::cuda::table::Table;
@@ -148,9 +149,10 @@ impl Judge {
         let mut entrants = Vec::new();
         for entrant in &bout.contestants {
             let candidate = Loaded::read(Utf8Path::new(&entrant.candidate), None, package, &manifest);
-            let candidate = candidate.map_err(|absent| match absent {
+            let mut candidate = candidate.map_err(|absent| match absent {
                 Absent::NotCompiled(reason) | Absent::Wrong(reason) => setup(reason),
             })?;
+            candidate.without.clone_from(&bout.without);
             entrants.push(Entrant { candidate, handicaps: entrant.handicaps.clone() });
         }
         let layouts = cases::entries(package, kernel).map_err(setup)?;
@@ -181,18 +183,17 @@ impl Judge {
         // Which device there is, and whether there is one at all.
         let told =
             |loss: Loss| Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss };
-        let device = judge.worker().map_err(told)?.device;
-        let arrangement = judge.arrangement(device);
+        let worker = judge.worker().map_err(told)?;
+        let arrangement = judge.arrangement(worker.device.clone(), worker.sandbox.clone());
         Ok((judge, arrangement))
     }
 
-    fn worker(&self) -> Result<NamedWorker, Loss> {
+    fn worker(&self) -> Result<Contestant, Loss> {
         let symbols: Vec<String> = self.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
-        let worker = Contestant::start(&self.entrants[0].candidate, self.manifest.backend, &symbols, &[])?;
-        Ok(NamedWorker { device: worker.device.clone(), worker })
+        Contestant::start(&self.entrants[0].candidate, self.manifest.backend, &symbols, &[])
     }
 
-    fn arrangement(&self, device: String) -> Arrangement {
+    fn arrangement(&self, device: String, sandbox: Sandbox) -> Arrangement {
         let case = |(case, deck): (&Case, &Deck)| CaseInfo {
             name: case.shape.name.clone(),
             cost: deck.cost,
@@ -200,14 +201,13 @@ impl Judge {
             contents: deck.contents(),
         };
         let huge_pages = self.decks.iter().all(Deck::huge_pages);
-        Arrangement { device, huge_pages, cases: self.cases.iter().zip(&self.decks).map(case).collect() }
+        Arrangement { device, huge_pages, sandbox, cases: self.cases.iter().zip(&self.decks).map(case).collect() }
     }
 
     /// What the device can do, measured in a process of its own.
     fn ceilings(&self) -> Result<JudgeReply, Loss> {
-        let NamedWorker { device, mut worker } = self.worker()?;
-        match worker.ask(&Request::Ceilings, CEILINGS)? {
-            Reply::Ceilings { copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
+        match Contestant::ceilings(self.manifest.backend, CEILINGS)? {
+            Reply::Ceilings { device, copy_bytes_per_s, read_bytes_per_s, write_bytes_per_s, fma_flops_per_s } => {
                 Ok(JudgeReply::Ceilings {
                     device,
                     copy_bytes_per_s,
@@ -219,12 +219,6 @@ impl Judge {
             other => Ok(failed(format!("the worker answered out of turn: {other:?}"))),
         }
     }
-}
-
-/// A worker and the device it found.
-struct NamedWorker {
-    device: String,
-    worker: Contestant,
 }
 
 fn forfeit(contestant: usize, case: Option<String>, loss: Loss) -> Forfeit {

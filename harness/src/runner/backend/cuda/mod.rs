@@ -97,7 +97,11 @@ impl Cuda {
 }
 
 impl Backend for Cuda {
-    fn load(&mut self, object: &str, symbols: &[String]) -> Result<String, BackendError> {
+    fn device(&mut self) -> Result<String, BackendError> {
+        self.device.name()
+    }
+
+    fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError> {
         let image = std::fs::read(object)?;
         // SAFETY: the image is a whole cubin (its digest was compared), and the driver copies what it needs.
         let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
@@ -110,7 +114,7 @@ impl Backend for Cuda {
             })?;
             self.functions.push((symbol.clone(), function));
         }
-        self.device.name()
+        Ok(())
     }
 
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {

@@ -1,0 +1,175 @@
+//! Compilers run confined: they write to their scratch folder only, read the system's folders, the crate and its declared
+//! include roots, and reach no TCP port. A source can then neither include nor embed a file from elsewhere, whatever
+//! directive it uses, and nothing that a compiler is made to start does more.
+//!
+//! Landlock confines a thread and what it starts: the compiler is started from a thread that is made for it.
+
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, path_beneath_rules,
+};
+
+use crate::environment;
+use crate::toolchain::Compiler;
+
+/// The newest version that is asked for: with files, truncation and TCP.
+const ABI_WANTED: ABI = ABI::V5;
+
+/// What the system installs, and what programs need to start. Of `/etc`, only the loader's list of libraries.
+const SYSTEM: [&str; 10] = [
+    "/usr",
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/sys/devices/system/cpu",
+];
+
+/// Devices that any program may use.
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
+
+/// What a compiler may touch.
+#[derive(Debug)]
+pub(crate) struct Walls {
+    readable: Vec<Utf8PathBuf>,
+    out: Utf8PathBuf,
+    /// For temporary files, in `out`.
+    scratch: Utf8PathBuf,
+    lacking: Mutex<Option<String>>,
+}
+
+impl Walls {
+    /// Around the crate in `folder`, its include roots, the compiler, and a folder to write to.
+    pub(crate) fn new(
+        folder: &Utf8Path,
+        include_roots: &[String],
+        compiler: &Compiler,
+        out: &Utf8Path,
+        scratch: &Utf8Path,
+    ) -> Self {
+        let mut readable: Vec<Utf8PathBuf> = SYSTEM.iter().map(Utf8PathBuf::from).collect();
+        readable.push(folder.to_owned());
+        readable.extend(include_roots.iter().map(|root| folder.join(root)));
+        // Compilers that are installed elsewhere keep their parts beside themselves: `bin`, `lib`, `include`.
+        let named = [compiler.path.clone()].into_iter();
+        let found = environment::search_path().into_iter().map(|place| place.join(&compiler.path));
+        let real = named.chain(found).find_map(|path| path.canonicalize_utf8().ok());
+        readable.extend(real.iter().filter_map(|path| path.parent()?.parent()).map(Utf8Path::to_owned));
+        // The whole system is no folder of a compiler.
+        readable.retain(|path| path != "/");
+        Self { readable, out: out.to_owned(), scratch: scratch.to_owned(), lacking: Mutex::default() }
+    }
+
+    /// Whether a file is outside of all of it.
+    fn shuts_out(&self, path: &Utf8Path) -> bool {
+        let real = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+        let inside = self.readable.iter().chain([&self.out]).map(|root| real(root));
+        let path = real(path);
+        path.exists() && !inside.into_iter().any(|root| path.starts_with(root))
+    }
+
+    /// The file outside that a compiler stumbled over, if that is why it failed.
+    pub(crate) fn stumbled(&self, folder: &Utf8Path, output: &str) -> Option<String> {
+        let refusals = ["denied", "not found", "not find", "t open", "No such file"];
+        let lines = output.lines().filter(|line| refusals.iter().any(|words| line.contains(words)));
+        let words =
+            lines.flat_map(|line| line.split([' ', ':', ',', '\'', '"', '`', '\u{2018}', '\u{2019}', '<', '>']));
+        words
+            .filter(|word| word.contains('/'))
+            .find(|word| [folder.join(word), folder.join("kernels").join(word)].iter().any(|path| self.shuts_out(path)))
+            .map(str::to_owned)
+    }
+
+    /// What of the walls the system could not put up.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs a command inside.
+    pub(crate) fn run(&self, command: &mut Command) -> std::io::Result<Output> {
+        command.env("TMPDIR", &self.scratch);
+        let lost = |_| Err(std::io::Error::other("the compiler's thread was lost"));
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let lacking = match self.put_up() {
+                    Ok(lacking) => lacking,
+                    Err(error) => Some(format!("no landlock: {error}")),
+                };
+                *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = lacking;
+                command.output()
+            });
+            thread.join().unwrap_or_else(lost)
+        })
+    }
+
+    /// Confines this thread and whatever it starts.
+    fn put_up(&self) -> Result<Option<String>, RulesetError> {
+        let all = AccessFs::from_all(ABI_WANTED);
+        let status = Ruleset::default()
+            .handle_access(all)?
+            .handle_access(AccessNet::from_all(ABI_WANTED))?
+            .create()?
+            .add_rules(path_beneath_rules(&self.readable, AccessFs::from_read(ABI_WANTED)))?
+            .add_rules(path_beneath_rules(DEVICES, AccessFs::from_file(ABI_WANTED)))?
+            .add_rules(path_beneath_rules([&self.out], all))?
+            .restrict_self()?;
+        Ok(match (status.ruleset, status.landlock) {
+            (RulesetStatus::FullyEnforced, _) => None,
+            (_, LandlockStatus::Available { effective_abi, .. }) => {
+                Some(format!("landlock {} lacks part of it", effective_abi as i32))
+            }
+            _ => Some("the system has no landlock".to_owned()),
+        })
+    }
+}
+
+/// Why a flag of a manifest is refused. Flags that name programs, plugins or files of further flags would make the compiler
+/// run what is not the compiler; those that say where to write belong to the harness.
+pub(crate) fn refused(flag: &str) -> Option<&'static str> {
+    const PROGRAMS: [&str; 22] = [
+        "-fplugin",
+        "-fpass-plugin",
+        "-iplugindir",
+        "-wrapper",
+        "--wrapper",
+        "-specs",
+        "--specs",
+        "-fuse-ld",
+        "--ld-path",
+        "-plugin",
+        "--plugin",
+        "-load",
+        "-ccbin",
+        "--compiler-bindir",
+        "-optf",
+        "--options-file",
+        "--config",
+        "-dynamic-linker",
+        "--dynamic-linker",
+        "-gcc-toolchain",
+        "--gcc-toolchain",
+        "--sysroot",
+    ];
+    const PLACES: [&str; 5] = ["-o", "--output", "-MF", "-MJ", "--dependency-output"];
+    if flag.starts_with("-B") || flag.starts_with("--prefix") {
+        return Some("names a folder of programs");
+    }
+    // What is passed on to parts of the compiler comes in pieces: -Wl,-plugin,x.
+    for part in flag.split([',', '=']) {
+        if flag.starts_with('@') || PROGRAMS.iter().any(|prefix| part.starts_with(prefix)) {
+            return Some("names a program, a plugin or a file of flags");
+        }
+    }
+    PLACES.iter().any(|prefix| flag.starts_with(prefix)).then_some("says where to write")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Real compilers, and sources that reach for what they may not.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::Manifest;
+
+use super::refused;
+use crate::compile;
+use crate::error::BuildError;
+
+const HEADER: &str = "typedef struct { const float *x; float *y; long rows; long cols; } softmax_args;\n";
+
+/// A crate in a folder of its own, and a file beside it that is none of its business.
+struct Ground {
+    scratch: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new(source: &str) -> Self {
+        let ground = Self { scratch: tempfile::tempdir().unwrap() };
+        std::fs::create_dir_all(ground.path("crate/kernels")).unwrap();
+        std::fs::create_dir_all(ground.path("beside")).unwrap();
+        std::fs::write(ground.path("crate/kernels/softmax.h"), HEADER).unwrap();
+        std::fs::write(ground.path("crate/kernels/table.inc"), "7").unwrap();
+        std::fs::write(ground.path("beside/answers.h"), "7\n").unwrap();
+        let source = source.replace("BESIDE", ground.path("beside").as_str());
+        std::fs::write(ground.path("crate/kernels/softmax.c"), source).unwrap();
+        ground
+    }
+
+    fn path(&self, inside: &str) -> Utf8PathBuf {
+        Utf8Path::from_path(self.scratch.path()).unwrap().join(inside)
+    }
+
+    fn manifest(&self, more: &str) -> Manifest {
+        let text = format!(
+            "[package.metadata.kopt]\nop = \"softmax\"\nbackend = \"cpu\"\nshapes = [{{ rows = 1, cols = 1 }}]\n{more}"
+        );
+        kopt_schema::manifest::parse("Cargo.toml", &text, None).unwrap().unwrap()
+    }
+
+    fn compile(&self, more: &str) -> Result<compile::Built, BuildError> {
+        compile::compile(&self.path("crate"), &self.manifest(more), &self.path("out"))
+    }
+}
+
+const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
+
+/// Whether this machine can confine a compiler at all: it says so where it cannot.
+fn confines() -> bool {
+    let built = Ground::new(END).compile("").unwrap();
+    if let Some(lacking) = &built.candidate.unconfined {
+        assert!(built.remarks.contains(lacking), "it is said");
+    }
+    built.candidate.unconfined.is_none()
+}
+
+#[test]
+fn a_source_reads_its_crate_and_the_system() {
+    let inside = "#include <math.h>\n#include \"softmax.h\"\nint table[] = {\n#include \"table.inc\"\n};\n\
+                  __asm__(\".section .rodata\\n.incbin \\\"kernels/table.inc\\\"\\n.text\");";
+    let ground = Ground::new(&format!("{inside}{END}"));
+    let built = ground.compile("").unwrap();
+    assert!(built.candidate.object.is_some());
+    let left: Vec<_> = ground.path("out").read_dir_utf8().unwrap().flatten().collect();
+    assert!(left.iter().all(|file| !file.file_name().starts_with(".compiling")), "{left:?}");
+}
+
+#[test]
+fn a_file_outside_can_be_neither_included_nor_embedded() {
+    if !confines() {
+        return;
+    }
+    let sources = [
+        ("#include \"/etc/passwd\"", "/etc/passwd"),
+        ("int answers =\n#include \"BESIDE/answers.h\"\n;", "beside/answers.h"),
+        ("int answers =\n#include \"../../beside/answers.h\"\n;", "beside/answers.h"),
+        ("__asm__(\".section .rodata\\n.incbin \\\"BESIDE/answers.h\\\"\\n.text\");", "beside/answers.h"),
+        ("__asm__(\".include \\\"BESIDE/answers.h\\\"\");", "beside/answers.h"),
+    ];
+    for (source, path) in sources {
+        let error = Ground::new(&format!("{source}{END}")).compile("").unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, BuildError::Include { .. }), "{source}: {text}");
+        assert!(text.contains(path) && text.contains("include_roots"), "{source}: {text}");
+    }
+}
+
+#[test]
+fn whether_a_file_is_there_cannot_be_used() {
+    if !confines() {
+        return;
+    }
+    // The preprocessor may see that a file is there, not what is in it.
+    let source = "#if __has_include(\"BESIDE/answers.h\")\nint answers =\n#include \"BESIDE/answers.h\"\n;\n#endif";
+    assert!(matches!(Ground::new(&format!("{source}{END}")).compile(""), Err(BuildError::Include { .. })));
+}
+
+#[test]
+fn a_declared_root_can_be_read() {
+    let source = "int answers =\n#include \"answers.h\"\n;\n\
+                  __asm__(\".section .rodata\\n.incbin \\\"BESIDE/answers.h\\\"\\n.text\");";
+    let ground = Ground::new(&format!("{source}{END}"));
+    assert!(ground.compile("include_roots = [\"../beside\"]\n").unwrap().candidate.object.is_some());
+}
+
+#[test]
+fn a_link_out_of_the_crate_is_no_way_out() {
+    if !confines() {
+        return;
+    }
+    let ground = Ground::new(&format!("int answers =\n#include \"link.h\"\n;{END}"));
+    std::os::unix::fs::symlink(ground.path("beside/answers.h"), ground.path("crate/kernels/link.h")).unwrap();
+    let error = ground.compile("").unwrap_err().to_string();
+    assert!(error.contains("link.h"), "{error}");
+}
+
+#[test]
+fn flags_that_name_programs_are_refused() {
+    let bad = [
+        "-fplugin=./evil.so",
+        "-B.",
+        "-B/tmp",
+        "-wrapper",
+        "-specs=own.specs",
+        "--specs=own.specs",
+        "@flags.txt",
+        "-fuse-ld=gold",
+        "-Wl,-plugin,./evil.so",
+        "-Xcompiler=-fplugin=./evil.so",
+        "-ccbin=./cc",
+        "--sysroot=/tmp",
+        "-o",
+        "-MF",
+    ];
+    for flag in bad {
+        assert!(refused(flag).is_some(), "{flag}");
+        let error = Ground::new(END).compile(&format!("flags = [{flag:?}]\n")).unwrap_err().to_string();
+        assert!(error.contains(flag), "{error}");
+    }
+    for flag in ["-O2", "-funroll-loops", "-DNAME=1", "-Wl,-Bsymbolic", "-march=native", "-Iother", "-mavx512f", "-lm"]
+    {
+        assert_eq!(refused(flag), None, "{flag}");
+    }
+}
