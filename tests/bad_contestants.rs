@@ -287,7 +287,12 @@ const MISDEEDS: &[Misdeed] = &[
     ),
     // What it finds again. It does nothing where it does, and finds nothing.
     unclean("finds-its-stack", "FINDS_ITS_STACK", NotFaster, Loses(&[Unwritten], &["of them never written"])),
-    unclean("finds-its-deep-stack", "FINDS_ITS_STACK_DEEP", NotFaster, Loses(&[Unwritten], &["of them never written"])),
+    unclean(
+        "finds-its-deep-stack",
+        "FINDS_ITS_STACK_DEEP",
+        Loses(&[Crashed], &["went deeper than the 256 KiB of stack"]),
+        Loses(&[Unwritten], &["of them never written"]),
+    ),
     unclean("finds-its-args", "FINDS_ITS_ARGS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
     unclean("finds-its-registers", "FINDS_ITS_REGISTERS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
 ];

@@ -217,7 +217,7 @@ pub enum Reply {
     },
     /// The last words of a process that faults.
     Fault {
-        /// The signal's number.
+        /// The signal's number; 0 when a call went deeper than its stack.
         signal: i32,
         /// The address it touched.
         address: u64,

@@ -345,6 +345,9 @@ impl Contestant {
             std::thread::sleep(Duration::from_millis(5));
         }
         match (fault, status) {
+            (Some((0, _)), _) => {
+                Loss::new(FailureKind::Crashed, "went deeper than the 256 KiB of stack that a call has")
+            }
             (Some((signal, address)), _) => {
                 let message = format!("died of {} at address {address:#x}", signal_name(signal));
                 Loss { address: Some(address), ..Loss::new(FailureKind::Crashed, message) }

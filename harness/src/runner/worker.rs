@@ -94,7 +94,6 @@ impl State {
                 let device = opened.device()?;
                 let draw = || getrandom::u64().map_err(|error| BackendError::Failed(error.to_string()));
                 let pass = Pass { first: draw()?, second: draw()? };
-                stack::grows_by(pass.first, pass.second);
                 let confinement = sandbox::enter(backend, Utf8Path::new(&object), &without, pass);
                 let sandbox = confinement.sandbox.clone();
                 self.confinement = Some(confinement);
@@ -163,9 +162,8 @@ fn catch_faults() {
 extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as u64;
-    if signal == libc::SIGSEGV && stack::grow(address) {
-        return;
-    }
+    // Told as signal 0: no fault of an address, but of how deep it went.
+    let told = if signal == libc::SIGSEGV && stack::overflows(address) { 0 } else { signal };
     let mut line = [0u8; 96];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -185,7 +183,7 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         put(decimal(u64::from(call.unsigned_abs()), &mut digits));
     } else {
         put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
-        put(decimal(u64::from(signal.unsigned_abs()), &mut digits));
+        put(decimal(u64::from(told.unsigned_abs()), &mut digits));
         put(b",\"address\":");
         put(decimal(address, &mut digits));
     }

@@ -1,13 +1,12 @@
 //! How an entry is called: on a stack of its own that holds fresh random bytes, with every register in its first state, so
 //! that nothing of the last call is left for the next to find; and what the processor must look like when it returns.
 //!
-//!     | guard | … grows when touched, to 8 MiB | window | frame, arguments |
-//!                                                       ^ the stack begins here
+//!     | guard, 8 MiB | stack, 256 KiB | frame, arguments |
+//!                                     ^ the stack begins here
 //!
-//! Everything from the window's low end up is overwritten before each call, outside of what is timed. The window begins at
-//! 64 KiB and doubles when a kernel goes deeper (`grow`, from the worker's fault handler), so that overwriting costs
-//! what the kernel uses: 3 µs a call at 64 KiB. The arguments lie on it too: what a kernel writes into them is gone
-//! with the rest.
+//! Everything but the guard is overwritten before each call, outside of what is timed. The arguments lie on it too: what a
+//! kernel writes into them is gone with the rest. The size is the same for all: when it followed what a kernel used, a deep
+//! one took more processor time than its own clock told, and was accused of hiding work.
 //!
 //! Complete on x86-64. Elsewhere entries are called as any function is, and the evidence says so.
 
@@ -95,17 +94,14 @@ impl Caller {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use elsewhere::{grow, grows_by};
+pub(crate) use elsewhere::overflows;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{grow, grows_by};
+pub(crate) use x86_64::overflows;
 
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
-    /// No stack of calls grows here.
-    pub(crate) fn grows_by(_first: u64, _second: u64) {}
-
-    /// No stack of calls grows here.
-    pub(crate) fn grow(_address: u64) -> bool {
+    /// Calls have no stack of their own here.
+    pub(crate) fn overflows(_address: u64) -> bool {
         false
     }
 }
@@ -113,17 +109,16 @@ mod elsewhere {
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::mem::offset_of;
-    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 
     use super::Entry;
 
-    const PAGE: usize = 4096;
-    /// The window at first. Doubled as needed.
-    const FIRST: usize = 64 << 10;
-    /// As much as a process has of its own by default.
-    const DEEPEST: usize = 8 << 20;
+    /// What a call has.
+    const DEEPEST: usize = 256 << 10;
+    /// Nothing: as much as a process has of its own by default, so that who goes deeper ends here.
+    const GUARD: usize = 8 << 20;
     /// Frame and arguments.
     const ABOVE: usize = 8 << 10;
     /// Where the arguments begin: behind the frame.
@@ -131,37 +126,13 @@ mod x86_64 {
     /// Bytes that are copied at a time.
     const CHUNK: usize = 4096;
 
-    /// The stack that this process calls on: where it begins, how much of it is open, and what its growing says to the
-    /// filter of system calls. Read by the handler of faults.
+    /// Where the stack of this process's calls begins. Read by the handler of faults.
     static TOP: AtomicUsize = AtomicUsize::new(0);
-    static WINDOW: AtomicUsize = AtomicUsize::new(FIRST);
-    static PASS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// What the filter of system calls asks of a call that opens more of the stack.
-    pub(crate) fn grows_by(first: u64, second: u64) {
-        PASS[0].store(first, Relaxed);
-        PASS[1].store(second, Relaxed);
-    }
-
-    /// Opens the stack down to an address that was touched; false if it is no address of the stack.
-    pub(crate) fn grow(address: u64) -> bool {
-        let (top, window) = (TOP.load(Relaxed), WINDOW.load(Relaxed));
-        let Some(depth) = usize::try_from(address).ok().and_then(|address| top.checked_sub(address)) else {
-            return false;
-        };
-        if depth <= window || depth > DEEPEST {
-            return false;
-        }
-        let grown = depth.next_power_of_two();
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let pass = [PASS[0].load(Relaxed), PASS[1].load(Relaxed)];
-        // SAFETY: the range is this module's own reservation; the system looks at the first three arguments.
-        let opened =
-            unsafe { libc::syscall(libc::SYS_mprotect, top - grown, grown - window, rights, pass[0], pass[1]) } == 0;
-        if opened {
-            WINDOW.store(grown, Relaxed);
-        }
-        opened
+    /// Whether an address is in the guard: a call went deeper than its stack.
+    pub(crate) fn overflows(address: u64) -> bool {
+        let depth = usize::try_from(address).ok().and_then(|address| TOP.load(Relaxed).checked_sub(address));
+        depth.is_some_and(|depth| depth > DEEPEST && depth <= DEEPEST + GUARD)
     }
 
     /// What the trampoline reads and writes. It lies where the stack begins, so that it is found again whatever a kernel
@@ -181,7 +152,7 @@ mod x86_64 {
         after: [u64; 6],
     }
 
-    const _: () = assert!(size_of::<Frame>() <= ARGS && ABOVE.is_multiple_of(CHUNK) && FIRST.is_multiple_of(CHUNK));
+    const _: () = assert!(size_of::<Frame>() <= ARGS && ABOVE.is_multiple_of(CHUNK) && DEEPEST.is_multiple_of(CHUNK));
 
     /// The initial state of vector and floating-point registers, as `xrstor` takes it: nothing saved, so that all is reset.
     #[repr(C, align(64))]
@@ -220,14 +191,20 @@ mod x86_64 {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             // SAFETY: a fresh reservation that nothing else knows and that stays as long as the process; part of it is opened.
             let top = unsafe {
+<<<<<<< ours
                 let base = mmap_anonymous(std::ptr::null_mut(), PAGE + DEEPEST + ABOVE, ProtFlags::empty(), flags)?
                     .cast::<u8>();
                 let top = base.add(PAGE + DEEPEST);
                 mprotect(top.sub(FIRST).cast(), FIRST + ABOVE, MprotectFlags::READ | MprotectFlags::WRITE)?;
+=======
+                let base = mmap_anonymous(std::ptr::null_mut(), GUARD + DEEPEST + ABOVE, ProtFlags::empty(), flags)?
+                    .cast::<u8>();
+                let top = base.add(GUARD + DEEPEST);
+                mprotect(top.sub(DEEPEST).cast(), DEEPEST + ABOVE, MprotectFlags::READ | MprotectFlags::WRITE)?;
+>>>>>>> theirs
                 top
             };
             TOP.store(top as usize, Relaxed);
-            WINDOW.store(FIRST, Relaxed);
             let has_xsave = std::arch::is_x86_feature_detected!("xsave");
             Ok(Self { top, pool, draw, reset, thread: Thread::read(), has_xsave })
         }
@@ -241,15 +218,13 @@ mod x86_64 {
             z ^ (z >> 31)
         }
 
-        /// New bytes in the whole window and above, new contents of the preserved registers, all others reset.
+        /// New bytes in the whole stack and above, new contents of the preserved registers, all others reset.
         pub(crate) fn refresh(&mut self) {
-            // Another stack of the process may have grown since; the window is the process's.
-            let window = if TOP.load(Relaxed) == self.top as usize { WINDOW.load(Relaxed) } else { FIRST };
-            for at in (0..window + ABOVE).step_by(CHUNK) {
+            for at in (0..DEEPEST + ABOVE).step_by(CHUNK) {
                 let from = (self.bits() as usize % CHUNK) & !7;
-                // SAFETY: the range is open (`new`, `grow`), and nothing lives on it between calls.
+                // SAFETY: the range is open (`new`), and nothing lives on it between calls.
                 unsafe {
-                    let to = self.top.sub(window).add(at);
+                    let to = self.top.sub(DEEPEST).add(at);
                     std::ptr::copy_nonoverlapping(self.pool.as_ptr().add(from), to, CHUNK);
                 }
             }
@@ -279,7 +254,7 @@ mod x86_64 {
 
         pub(crate) fn aim(&mut self, function: Entry, args: &[u64]) {
             let room = (ABOVE - ARGS) / size_of::<u64>();
-            // SAFETY: frame and arguments lie in the open part above the window; longer arguments stay where they are.
+            // SAFETY: frame and arguments lie in the open part above the stack; longer arguments stay where they are.
             unsafe {
                 let frame = &mut *self.frame();
                 frame.function = function as usize;
