@@ -20,6 +20,7 @@
 //! | 2 judgement | [`gate`] | from evidence to verdict: pure functions |
 //! | | [`ledger`] | from a campaign's events to its state, and the rules that say what comes next: pure functions |
 //! | | [`records`] | every text that a round or a campaign leaves behind: pure functions |
+//! | | [`page`] | campaigns and comparisons as pages for a browser: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
 //! | | [`revision`] | versions of the workspace, as git has them |
@@ -45,7 +46,7 @@
 //! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare` | the base's files and the judge built from them; `judge.lock`: who uses them |
 //! | `target/kopt/evidence/<kernel>-<time>.json` | `compare` | what a verdict rests on |
 //! | `.kopt/` | `optimize` and its kin | ignores itself for git |
-//! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report: keep it, or fetch `refs/kopt/<name>/evidence` |
+//! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report (`report.html` by `report --html`): keep it, or fetch `refs/kopt/<name>/evidence` |
 //! | `.kopt/worktrees/<name>/` | the same | the campaign's worktree; gone when it is over |
 //! | `.kopt/experience/` | the same | tips of this repository |
 //! | `target/kopt/campaigns/<name>/` | the same | the judge, and the folder that versions are compiled in |
@@ -65,6 +66,7 @@ pub mod lineage;
 pub mod machine;
 pub mod manifest;
 pub mod ops;
+pub mod page;
 pub mod process;
 pub mod proposer;
 pub mod records;

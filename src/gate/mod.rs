@@ -18,7 +18,8 @@ use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict,
 use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Standing, gain_of_log};
 
 pub use integrity::{below_floor, ceiling_share};
-use series::{CANDIDATE, CONTROL, INCUMBENT, Series};
+use series::Series;
+pub use series::{CANDIDATE, CONTROL, INCUMBENT, gain as launch_gain, usable};
 
 /// Four times of five is what a smallest detectable effect is told for.
 const POWER: f64 = 0.8;

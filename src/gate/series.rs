@@ -77,11 +77,13 @@ impl Series {
 }
 
 /// Whether a record has what is asked of it. Evidence is a file, and a file can hold anything.
-fn usable(case: &CaseRecord, contestant: usize) -> bool {
+#[must_use]
+pub fn usable(case: &CaseRecord, contestant: usize) -> bool {
     !case.blocks.is_empty() && case.calls > 0 && case.blocks.iter().all(|block| block.device_ns.len() > contestant)
 }
 
 /// The log gain of a launch.
+#[must_use]
 pub fn gain(case: &CaseRecord, old: usize, new: usize) -> f64 {
     winsorized_mean(&case.blocks.iter().map(|block| block.log_gain(old, new)).collect::<Vec<_>>())
 }

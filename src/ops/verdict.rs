@@ -9,22 +9,26 @@ use kopt_schema::exit::Exit;
 use kopt_schema::message::Message;
 
 use super::compare::{decision, report};
+use super::report::save;
+use crate::campaign::folder::digest;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::gate;
+use crate::page::{self, Comparisons, Exhibit};
 use crate::referee::{evidence, record};
 use crate::shell::{BAD, GOOD, Shell, indented};
 
 /// Numbers may differ by this share of themselves: decimal digits and back, and another machine's logarithm.
 const ROUNDING: f64 = 1e-9;
 
-/// Judges the evidence in `file` again; `-` is standard input.
+/// Judges the evidence in `file` again; `-` is standard input. With `page`, also writes it there for a browser.
 ///
 /// # Errors
-/// When it cannot be read or is no evidence.
-pub fn verdict(context: &Context, shell: &mut Shell, file: &Utf8Path) -> Result<Exit> {
+/// When it cannot be read or is no evidence, or the page cannot be written.
+pub fn verdict(context: &Context, shell: &mut Shell, file: &Utf8Path, page: Option<&Utf8Path>) -> Result<Exit> {
     let shown = if file == "-" { "standard input".to_owned() } else { format!("`{file}`") };
-    let found = evidence::read(&shown, &bytes(context, file, &shown)?)?;
+    let bytes = bytes(context, file, &shown)?;
+    let found = evidence::read(&shown, &bytes)?;
     let computed = gate::verdict(&found);
     let mut differences = differences(&found, &computed);
     differences.extend(record::contradictions(&found));
@@ -40,6 +44,20 @@ pub fn verdict(context: &Context, shell: &mut Shell, file: &Utf8Path) -> Result<
     }
     let exit = if agrees { computed.ruling.exit() } else { Exit::Integrity };
     let told = Evidence { verdict: computed, ..found };
+    if let Some(page) = page {
+        let heading = heading(&told);
+        let digest = digest(&bytes);
+        let exhibit = Exhibit {
+            evidence: &told,
+            file: file.as_str(),
+            digest: Some(&digest),
+            differences: &differences,
+            ruled: true,
+        };
+        let exhibits = [(heading, exhibit)];
+        let text = page::comparisons(&Comparisons { title: &told.kernel, lead: &[], exhibits: &exhibits });
+        save(context, shell, &context.absolute(page), &text)?;
+    }
     shell.message(&Message::Verdict(decision(&told, file.as_str(), Some(differences))))?;
     Ok(exit)
 }

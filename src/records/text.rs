@@ -134,7 +134,7 @@ fn without_folders(text: &str) -> String {
 }
 
 /// Zero-width characters, byte-order marks, and those that change the direction of what follows.
-const fn is_invisible(c: char) -> bool {
+pub const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 

@@ -111,6 +111,12 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
     let shown = stage.kopt(&["report", "--message-format", "json"]).exits(0);
     assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap(), report);
     assert_eq!(stage.kopt(&["report"]).exits(0).stdout.trim(), campaign.read("report.md").trim());
+    stage.kopt(&["report", "--html"]).exits(0).says("report.html");
+    let page = campaign.read("report.html");
+    for title in ["Vectorise the loop", "Prefetch the next row", "Fuse both passes", "cargo kopt verify"] {
+        assert!(page.contains(title), "no `{title}` in the page");
+    }
+    assert!(!page.contains("cannot be shown"), "all evidence is there");
     stage.kopt(&["status"]).exits(0).says("over").says("12/40");
 }
 

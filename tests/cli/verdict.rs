@@ -42,6 +42,11 @@ fn evidence_is_judged_again_and_agrees_unless_it_was_changed() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 
+    sandbox.kopt(&["verdict", "evidence.json", "--html", "pages/one.html"]).exits(0).says("Page pages/one.html");
+    let page = sandbox.read("pages/one.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && !page.contains("<script"));
+    sandbox.kopt(&["verdict", "evidence.json", "--html", "pages"]).exits(110).says("it is a folder");
+
     type Change = fn(&mut Value);
     let changes: [(Change, &str); 8] = [
         (|it| it["verdict"]["ruling"] = "rolled-back".into(), "ruling: recorded `ROLLED BACK`, computed `ACCEPTED`"),

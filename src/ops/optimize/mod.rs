@@ -108,7 +108,7 @@ pub(super) fn finish(context: &Context, campaign: &Campaign<'_>, progress: Resul
         Ok(Progress::Over) => {
             let [report, _] = campaign.folder.report();
             let text = std::fs::read_to_string(&report).unwrap_or_default();
-            let lines = vec![text, format!("{}", context.shown(&report))];
+            let lines = vec![text, format!("{}; as a page: `cargo kopt report {name} --html`", context.shown(&report))];
             Ok(Stopped { word: "Report", lines })
         }
         Ok(Progress::WaitsForHand) => Ok(Stopped {

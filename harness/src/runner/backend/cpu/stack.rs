@@ -191,17 +191,10 @@ mod x86_64 {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             // SAFETY: a fresh reservation that nothing else knows and that stays as long as the process; part of it is opened.
             let top = unsafe {
-<<<<<<< ours
-                let base = mmap_anonymous(std::ptr::null_mut(), PAGE + DEEPEST + ABOVE, ProtFlags::empty(), flags)?
-                    .cast::<u8>();
-                let top = base.add(PAGE + DEEPEST);
-                mprotect(top.sub(FIRST).cast(), FIRST + ABOVE, MprotectFlags::READ | MprotectFlags::WRITE)?;
-=======
                 let base = mmap_anonymous(std::ptr::null_mut(), GUARD + DEEPEST + ABOVE, ProtFlags::empty(), flags)?
                     .cast::<u8>();
                 let top = base.add(GUARD + DEEPEST);
                 mprotect(top.sub(DEEPEST).cast(), DEEPEST + ABOVE, MprotectFlags::READ | MprotectFlags::WRITE)?;
->>>>>>> theirs
                 top
             };
             TOP.store(top as usize, Relaxed);
