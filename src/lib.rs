@@ -50,6 +50,7 @@
 //! | `.kopt/worktrees/<name>/` | the same | the campaign's worktree; gone when it is over |
 //! | `.kopt/experience/` | the same | tips of this repository |
 //! | `target/kopt/campaigns/<name>/` | the same | the judge, and the folder that versions are compiled in |
+//! | `target/kopt/certificates/<judge>.json` | the same | what the crate's check made of wrong results |
 //! | `target/kopt/machine.json` | `doctor`, `compare` | ceilings and noise of this machine |
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |

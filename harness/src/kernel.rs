@@ -163,6 +163,12 @@ pub trait Kernel: Send + Sync {
         Symmetry::default()
     }
 
+    /// The number that adds nothing to the operator's sums when it stands in an input: 0 for products, minus infinity for
+    /// exponentials. Certification drops terms with it.
+    fn neutral(&self) -> f32 {
+        0.0
+    }
+
     /// Shapes that no manifest lists and every kernel must get right: 1, primes, tile sizes ± 1.
     fn odd_shapes(&self) -> Vec<Shape>;
 
@@ -201,6 +207,9 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
         (**self).symmetry(entry, case)
+    }
+    fn neutral(&self) -> f32 {
+        (**self).neutral()
     }
     fn odd_shapes(&self) -> Vec<Shape> {
         (**self).odd_shapes()

@@ -19,6 +19,7 @@
 //! | [`distribution`] | kinds of input that trials draw from |
 //! | [`tensor`] | values of buffers, rounded to their element type |
 //! | [`error_model`] | how far an honest kernel may be from the exact result |
+//! | [`mutant`] | wrong results that every check must refuse |
 //! | [`package`] | what the build script found and made |
 //! | `parallel` | large cases in parts |
 //! | `runner` | processes, backends, correctness and latency |
@@ -26,6 +27,7 @@
 pub mod distribution;
 pub mod error_model;
 pub mod kernel;
+pub mod mutant;
 pub mod operators;
 pub mod package;
 mod parallel;

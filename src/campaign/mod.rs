@@ -12,6 +12,7 @@
 //! | [`opening`] | a campaign begun, or taken up again |
 //! | `stand` | versions, compiled |
 //! | `bouts` | the matches before the judge |
+//! | `certificate` | whether the check can be trusted at all |
 //! | `start` | PREPARE, READ_TIPS, BASELINE |
 //! | `round` | ANALYZE, PROPOSE |
 //! | `validate` | VALIDATE: compile, compare, accept or roll back |
@@ -20,6 +21,7 @@
 //! | `told` | what records and proposers are told, from the ledger |
 
 mod bouts;
+mod certificate;
 mod close;
 pub mod folder;
 pub mod journal;

@@ -7,7 +7,7 @@ use kopt_schema::exit::Exit;
 
 use super::folder::{Folder, Home, digest};
 use super::journal::{self, Journal};
-use super::{Audience, Campaign, lock, round};
+use super::{Audience, Campaign, certificate, lock, round};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::lineage::{self, Lineage, Place};
@@ -33,13 +33,14 @@ pub struct Surroundings<'a> {
 /// Begins a campaign: lock, folder, branch, worktree, first event.
 ///
 /// # Errors
-/// When another one works on the kernel or is unfinished, or git refuses. Nothing is left behind then but an empty folder.
-pub fn begin<'a>(around: Surroundings<'a>, mut target: Target) -> Result<Campaign<'a>> {
+/// When another one works on the kernel or is unfinished, its check is too weak, or git refuses. Nothing is left behind then but an empty folder.
+pub fn begin<'a>(mut around: Surroundings<'a>, mut target: Target) -> Result<Campaign<'a>> {
     let home = Home::of(&around.workspace.root);
     home.make()?;
     let lock = lock::take(&home, &target.kernel, &target.campaign)?;
     // Whatever is wrong with a queue or an agent's command is told before anything is made.
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
+    let certificate = Some(certificate::of_base(&mut around, &target)?);
     let folder = free_folder(&home, &mut target)?;
     let kept = folder.keep_target(&target)?;
     let worktree = home.worktree(&target.campaign);
@@ -52,6 +53,7 @@ pub fn begin<'a>(around: Surroundings<'a>, mut target: Target) -> Result<Campaig
         base: target.base.clone(),
         target: kept,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
+        certificate,
     });
     let entry = journal.add(began)?;
     around.audience.event(&target, journal.state(), &entry)?;

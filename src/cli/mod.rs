@@ -5,6 +5,7 @@ mod attempt;
 mod bench;
 mod bindings;
 mod campaigns;
+mod certify;
 mod check;
 mod compare;
 mod completions;
@@ -74,6 +75,7 @@ enum Command {
     Doctor(doctor::Args),
     List(list::Args),
     Check(check::Args),
+    Certify(certify::Args),
     Bench(bench::Args),
     Compare(compare::Args),
     Verdict(verdict::Args),
@@ -97,6 +99,7 @@ impl Command {
             Self::Doctor(_) => "doctor",
             Self::List(_) => "list",
             Self::Check(_) => "check",
+            Self::Certify(_) => "certify",
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
             Self::Verdict(_) => "verdict",
@@ -126,6 +129,7 @@ impl Command {
             Self::Doctor(args) => args.run(context, shell, manifest_path),
             Self::List(args) => args.run(context, shell, manifest_path),
             Self::Check(args) => args.run(context, shell, manifest_path),
+            Self::Certify(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),

@@ -4,9 +4,11 @@
 //! | module | what |
 //! |---|---|
 //! | `series` | launches as one number a launch and shape |
+//! | [`certificate`] | whether a crate's check refuses what is wrong |
 //! | `integrity` | what an honest contestant's records cannot look like |
 //! | `words` | the reasons, for people |
 
+pub mod certificate;
 mod integrity;
 mod series;
 mod words;
@@ -17,6 +19,7 @@ mod tests;
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
 use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Standing, gain_of_log};
 
+pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
 use series::Series;
 pub use series::{CANDIDATE, CONTROL, INCUMBENT, gain as launch_gain, usable};

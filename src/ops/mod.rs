@@ -5,6 +5,7 @@ pub mod attempt;
 pub mod bench;
 pub mod bindings;
 pub mod campaigns;
+pub mod certify;
 pub mod check;
 pub mod compare;
 pub mod doctor;

@@ -1,6 +1,7 @@
 //! One run of a test or bench executable. What it means to say it appends to the file named by `KOPT_OUT`, as JSON
 //! lines; what it prints is kept only to be shown when it misbehaves, and never parsed: a kernel can print too.
 
+pub mod certify;
 mod tail;
 
 use std::fs::File;

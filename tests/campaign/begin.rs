@@ -157,3 +157,38 @@ fn a_repository_without_a_commit_is_named() {
     let ran = stage.optimize(&["--patches", &patches]).exits(96);
     assert!(ran.stderr.contains("commit"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_check_that_lets_zeros_pass_starts_no_campaign_until_it_is_put_right() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let script = stage.sandbox.read("judge");
+    stage.sandbox.write("judge", &format!("{script}weak\n"));
+    stage.commit("a weak check");
+    let ran = stage.optimize(&["--patches", &patches]).exits(96).says("the check of `bout` is too weak for a campaign");
+    ran.says("zeros of `y` in softmax/tall")
+        .says("bounds of 0.050 of what they are")
+        .says("cargo kopt certify -p bout");
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+    stage.sandbox.write("judge", &script);
+    stage.commit("a strong check");
+    stage.optimize(&["--patches", &patches]).exits(0);
+    let certificate = stage.last().all("began")[0]["certificate"].as_str().unwrap().to_owned();
+    assert_eq!(certificate.len(), 64, "{certificate}");
+}
+
+#[test]
+fn what_was_certified_once_is_not_tried_again() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.optimize(&["--patches", &patches]).exits(0);
+    let kept: Vec<_> = fs::read_dir(stage.path("target/kopt/certificates")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 1);
+    // The judge reads its script when it is asked, so that it would say something else now.
+    let exported = stage.path("target/kopt/trusted/judge");
+    fs::write(&exported, fs::read_to_string(&exported).unwrap_or_default() + "weak\n").unwrap();
+    stage.optimize(&["--patches", &patches]).exits(0);
+    let certificates: Vec<_> =
+        stage.campaigns().iter().map(|name| stage.campaign(name).all("began")[0]["certificate"].clone()).collect();
+    assert_eq!(certificates[0], certificates[1]);
+}

@@ -77,6 +77,38 @@ fn a_new_crate_with_an_operator_of_its_own_is_right_at_once() {
     check(&new_crate("demo-scale", &["--op", "scale", "--own"]), &["odd", "--seeds", "1"]).exits(0).says("correct: ");
 }
 
+fn certify(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    Ran::of(shared(sandbox.command(&[&["certify"], arguments].concat())).current_dir(sandbox.path("demo")))
+}
+
+#[test]
+fn the_check_of_an_example_refuses_every_mutant() {
+    let ran = example(&["certify", "-p", "softmax-cpu", "-p", "rmsnorm-cpu", "--message-format", "json"]).exits(0);
+    let ran = ran.says("Certified softmax-cpu: ").says("Certified rmsnorm-cpu: ").says("all refused");
+    let certified: Vec<Value> = ran.messages().into_iter().filter(|one| one["reason"] == "certified").collect();
+    // Two entries of rmsnorm and one of softmax on six shapes each.
+    assert_eq!(certified.len(), 18, "{}", ran.stdout);
+    for row in &certified {
+        let mutants = row["mutants"].as_array().unwrap();
+        let names: std::collections::BTreeSet<&str> =
+            mutants.iter().map(|one| one["mutant"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), 7, "{row}");
+        assert!(mutants.iter().all(|one| one["caught"] == true && one["excess"].as_f64().unwrap() > 1.0), "{row}");
+        assert!(row["honest"].as_f64().unwrap() < 1.0, "{row}");
+    }
+}
+
+#[test]
+fn bounds_that_are_a_hundred_times_too_wide_are_found_and_better_ones_named() {
+    let sandbox = new_crate("demo-loose", &["--op", "softmax"]);
+    sandbox.write("demo/src/lib.rs", &Sandbox::of("loose").read("lib.rs"));
+    check(&sandbox, &["64x1024", "--seeds", "1"]).exits(0);
+    let ran = certify(&sandbox, &[]).exits(96).says("Too weak demo-loose: ").says("would refuse it, with a factor of");
+    let weak: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("lower-precision")).collect();
+    assert!(!weak.is_empty(), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("zeros"), "zeros are refused all the same:\n{}", ran.stderr);
+}
+
 #[test]
 #[ignore = "compiles the harness in the bench profile, which takes minutes"]
 fn an_example_is_measured() {

@@ -8,6 +8,7 @@ fn the_long_help_lists_commands_and_exit_codes() {
         "doctor",
         "list",
         "check",
+        "certify",
         "bench",
         "compare",
         "verdict",
@@ -23,9 +24,19 @@ fn the_long_help_lists_commands_and_exit_codes() {
 #[test]
 fn each_command_explains_itself_with_an_example() {
     let sandbox = Sandbox::empty();
-    for command in
-        ["new", "doctor", "list", "check", "bench", "compare", "verdict", "schema", "bindings", "completions"]
-    {
+    for command in [
+        "new",
+        "doctor",
+        "list",
+        "check",
+        "certify",
+        "bench",
+        "compare",
+        "verdict",
+        "schema",
+        "bindings",
+        "completions",
+    ] {
         let ran = sandbox.kopt(&[command, "--help"]).exits(0);
         assert!(ran.stdout.contains("Example: cargo kopt"), "{command}:\n{}", ran.stdout);
     }

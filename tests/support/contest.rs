@@ -39,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What a referee is told.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
+    package: String,
+    /// Every trial first, as in a comparison.
+    check: bool,
     judge: Utf8PathBuf,
     folder: Utf8PathBuf,
     incumbent: (Utf8PathBuf, Side),
@@ -56,16 +59,19 @@ pub struct Ground {
 }
 
 /// The correctness executable of the example, which serves as the judge, and its crate.
-pub static GROUND: LazyLock<Ground> = LazyLock::new(|| {
+pub static GROUND: LazyLock<Ground> = LazyLock::new(|| ground(PACKAGE));
+
+/// The same of another example.
+pub fn ground(package: &str) -> Ground {
     let context = Context::of_process().unwrap();
     let root = Utf8Path::new(ROOT);
     let workspace = Workspace::find(&context, Some(&root.join("Cargo.toml"))).unwrap();
-    let member = workspace.member(PACKAGE).unwrap();
+    let member = workspace.member(package).unwrap();
     let kernel = manifest::Found::read(&context, &workspace, &[member]).kernels.remove(0);
     let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
     let built = build::executables(&context, manner, &workspace, std::slice::from_ref(&kernel), Role::Correctness);
     Ground { judge: built.unwrap().remove(0), kernel }
-});
+}
 
 /// Compiles `bad-contestants/softmax.c` with a misdeed, in place of the example's own kernel.
 pub fn compile(misdeed: &str) -> Entrant {
@@ -88,18 +94,25 @@ pub fn compile(misdeed: &str) -> Entrant {
 /// Folders of a match, all below one that nothing else has, and its executable under a name of its own.
 pub struct Ring {
     scratch: tempfile::TempDir,
+    package: String,
+    check: bool,
 }
 
 impl Ring {
     pub fn new() -> Self {
+        Self::on(&GROUND, false)
+    }
+
+    /// For a match before the judge of `ground`; with `check`, the candidate must pass every trial first.
+    pub fn on(ground: &Ground, check: bool) -> Self {
         // Beside the judge's executable, so that it can be linked to.
         let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let ring = Self { scratch };
+        let ring = Self { scratch, package: ground.kernel.member.name.clone(), check };
         for folder in ["work", "temporary", "evidence"] {
             fs::create_dir(ring.path(folder)).unwrap();
         }
-        if fs::hard_link(&GROUND.judge, ring.judge()).is_err() {
-            fs::copy(&GROUND.judge, ring.judge()).unwrap();
+        if fs::hard_link(&ground.judge, ring.judge()).is_err() {
+            fs::copy(&ground.judge, ring.judge()).unwrap();
         }
         ring
     }
@@ -123,6 +136,8 @@ impl Ring {
     ) -> Referee {
         let side = |entrant: &Entrant| (entrant.file.clone(), entrant.side.clone());
         let task = Task {
+            package: self.package.clone(),
+            check: self.check,
             judge: self.judge(),
             folder: self.path("work"),
             incumbent: side(incumbent),
@@ -271,7 +286,7 @@ impl Task {
         let entrant = |(file, side): (Utf8PathBuf, Side)| Entrant { file, side };
         let (incumbent, candidate) = (entrant(self.incumbent), entrant(self.candidate));
         let terms = Terms { looks: self.looks, max_time_s: 60.0, ..terms() };
-        let kernel = kernel(&self.folder);
+        let kernel = kernel(&self.package, &self.folder);
         let bout = Match {
             kernel: &kernel,
             incumbent: &incumbent,
@@ -280,7 +295,7 @@ impl Task {
             left_out: Vec::new(),
             terms,
             seed: Master::secret()?,
-            check: false,
+            check: self.check,
             injected: Vec::new(),
             without: self.without,
             ceilings: None,
@@ -303,13 +318,13 @@ fn terms() -> Terms {
 }
 
 /// The example crate as a match needs it, in another folder and with a shorter time limit.
-fn kernel(folder: &Utf8Path) -> Kernel {
+fn kernel(package: &str, folder: &Utf8Path) -> Kernel {
     let root = Utf8Path::new(ROOT);
-    let crate_folder = root.join("example-kernels").join(PACKAGE);
+    let crate_folder = root.join("example-kernels").join(package);
     let mut manifest = kopt_build::manifest::load(&crate_folder, Some(root), root).unwrap().unwrap();
     manifest.check.timeout_s = TIMEOUT_S;
     let member = Member {
-        name: PACKAGE.to_owned(),
+        name: package.to_owned(),
         version: String::new(),
         id: String::new(),
         folder: folder.to_owned(),

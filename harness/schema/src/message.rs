@@ -24,6 +24,8 @@ pub enum Message {
     Plan(TrialPlan),
     /// A correctness trial ended.
     Trial(Trial),
+    /// Wrong results were handed to a crate's own check.
+    Certified(Certified),
     /// What the device can do at most, measured by the binary that reports it.
     Ceilings(Ceilings),
     /// A latency case was measured.
@@ -174,6 +176,45 @@ pub struct Trial {
     /// The text for people: which element, expected, got, map; or why it was ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// The only argument of a test or bench binary that hands wrong results to its own check.
+pub const CERTIFY_ARGUMENT: &str = "--kopt-certify";
+
+/// Mutants of one entry's reference on one shape, as the crate's own check took them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Certified {
+    /// The package's name.
+    pub kernel: String,
+    /// The entry's symbol.
+    pub entry: String,
+    /// The shape's name.
+    pub case: String,
+    /// How far the crate's own kernel is from the exact result, in shares of the bound; missing where it cannot be run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub honest: Option<f64>,
+    /// Why it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// The mutants.
+    pub mutants: Vec<MutantTaken>,
+}
+
+/// How a check took a mutant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct MutantTaken {
+    /// Its name, such as `zeros`.
+    pub mutant: String,
+    /// The output that was mutated; `all` for a mutant that gives all of them, in a lower precision.
+    pub output: String,
+    /// Whether the check refused it under one of the operator's distributions at least.
+    pub caught: bool,
+    /// The distribution that caught it; of one that was not, that which came nearest.
+    pub distribution: String,
+    /// How far its worst element is from the exact result, in multiples of the bound, under that distribution.
+    pub excess: f64,
 }
 
 /// Measured ceilings of a device.

@@ -66,6 +66,10 @@ impl Kernel for Softmax {
         Symmetry { tensors: vec![("x", matrix.clone()), ("y", matrix)], scaled: Vec::new() }
     }
 
+    fn neutral(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+
     fn odd_shapes(&self) -> Vec<Shape> {
         [
             (1, 1),

@@ -10,7 +10,7 @@ use super::arena::Arena;
 use super::blueprint::Blueprint;
 use super::contestant::Loss;
 use crate::kernel::Buffer;
-use crate::tensor::{Expected, decode};
+use crate::tensor::{Expected, Values, decode, encode};
 
 /// What is wrong with one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,25 @@ pub(crate) fn compare(expected: &Expected, buffer: &Buffer, arena: &Arena, windo
 pub(crate) fn compare_bytes(expected: &Expected, buffer: &Buffer, bytes: &[u8], layout: &Blueprint) -> Option<Loss> {
     let poison = |index| layout.poison_of(index, buffer.dtype);
     Comparison { expected, buffer, bytes, poison: &poison }.verdict()
+}
+
+/// What no kernel computed, compared as if one had: whether every element is right, and how many bounds the worst one is off.
+pub(crate) fn compare_values(expected: &Expected, buffer: &Buffer, values: &[f64]) -> (bool, f64) {
+    let mut bytes = vec![0; buffer.bytes()];
+    let values = match buffer.dtype {
+        DType::I32 => Values::Int(values.iter().map(|value| *value as i32).collect()),
+        _ => Values::Float(values.iter().map(|value| *value as f32).collect()),
+    };
+    encode(&values, buffer.dtype, &mut bytes);
+    // Nothing was poisoned. All ones are a NaN that no rounding gives.
+    let comparison = Comparison { expected, buffer, bytes: &bytes, poison: &|_| u32::MAX };
+    (comparison.verdict().is_none(), comparison.farthest())
+}
+
+/// How many bounds the worst element of an output is off.
+pub(crate) fn farthest(expected: &Expected, buffer: &Buffer, arena: &Arena) -> f64 {
+    let bytes = arena.output(expected.name, 0);
+    Comparison { expected, buffer, bytes, poison: &|_| u32::MAX }.farthest()
 }
 
 struct Comparison<'a> {
@@ -91,6 +110,12 @@ impl Comparison<'_> {
         let off = (decode(self.bytes, index, self.buffer.dtype) - self.expected.values[index]).abs();
         let excess = off / self.expected.bounds[index];
         if excess.is_nan() { f64::INFINITY } else { excess }
+    }
+
+    /// The most bounds that an element is off; those for which a difference says nothing count when they are wrong.
+    fn farthest(&self) -> f64 {
+        let counts = |index: &usize| self.expected.values[*index].is_finite() || self.element(*index) != Element::Right;
+        (0..self.buffer.len).filter(counts).map(|index| self.excess(index)).fold(0.0, f64::max)
     }
 
     fn report(&self, wrong: usize, unwritten: usize, first: usize, worst: usize) -> String {

@@ -21,7 +21,7 @@ use super::output::Output;
 use super::{arguments, compare, environment};
 use crate::kernel::{Case, Kernel};
 use crate::package::Package;
-use crate::tensor::{Draw, Tensors};
+use crate::tensor::{Draw, Expected, Tensors};
 
 /// What every trial of a binary shares.
 struct Suite {
@@ -164,6 +164,33 @@ pub(crate) fn attempt(
         Ok(drawn)
     });
     let drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
+    call_all(manifest, candidate, attempts, &drawn)?;
+    for (number, (attempt, drawn)) in attempts.iter().zip(drawn).enumerate() {
+        drawn.verdict(kernel, attempt).map_err(|loss| (number, loss))?;
+    }
+    Ok(())
+}
+
+/// One call of the kernel in a process of its own: its memory afterwards, and what its outputs should hold.
+pub(crate) fn called(
+    kernel: &dyn Kernel,
+    manifest: &Manifest,
+    candidate: &Loaded,
+    attempt: &Attempt<'_>,
+) -> Result<(Arena, Vec<Expected>), Loss> {
+    let drawn = Drawn::new(kernel, candidate, attempt)?;
+    call_all(manifest, candidate, std::slice::from_ref(attempt), std::slice::from_ref(&drawn))
+        .map_err(|(_, loss)| loss)?;
+    drawn.left_behind(kernel, attempt)
+}
+
+/// Calls the kernel on the memory of each attempt, all in one process.
+fn call_all(
+    manifest: &Manifest,
+    candidate: &Loaded,
+    attempts: &[Attempt<'_>],
+    drawn: &[Drawn],
+) -> Result<(), (usize, Loss)> {
     let arenas: Vec<&Arena> = drawn.iter().map(|drawn| &drawn.arena).collect();
     let symbols: Vec<String> =
         attempts.first().map(|attempt| attempt.spec.layout.symbol.to_owned()).into_iter().collect();
@@ -173,10 +200,6 @@ pub(crate) fn attempt(
         let called = contestant.attach(drawn.arena.wire(vec![drawn.call.clone()]));
         let called = called.and_then(|number| contestant.call(number, 0, 0, limit));
         called.map_err(|loss| (number, explain(loss, &contestant, number, &drawn.arena)))?;
-    }
-    drop(contestant);
-    for (number, (attempt, drawn)) in attempts.iter().zip(drawn).enumerate() {
-        drawn.verdict(kernel, attempt).map_err(|loss| (number, loss))?;
     }
     Ok(())
 }
@@ -208,18 +231,25 @@ impl Drawn {
         Ok(Self { inputs, arena, before, call })
     }
 
-    /// What the call left behind.
-    fn verdict(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
+    /// What the call left behind, if it is all where it may be, and what is expected of it.
+    fn left_behind(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(Arena, Vec<Expected>), Loss> {
         let Self { inputs, arena, before, .. } = self;
         let Attempt { spec, case, .. } = attempt;
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
         if arena.input_sum() != before {
             return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
         }
         if let Some(place) = arena.trespass() {
             return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
         }
-        for expected in kernel.expect(spec.layout.symbol, case, &inputs, spec.distribution.rounding()) {
+        let expected = kernel.expect(spec.layout.symbol, case, &inputs, spec.distribution.rounding());
+        Ok((arena, expected))
+    }
+
+    /// Every element of every output, compared.
+    fn verdict(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
+        let setup = |error: String| Loss::new(FailureKind::Setup, error);
+        let (arena, expected) = self.left_behind(kernel, attempt)?;
+        for expected in expected {
             let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
             let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
             if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {

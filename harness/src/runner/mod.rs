@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `cases`, `correctness`, `compare` | the trials, and what one finds |
+//! | `certify` | wrong results handed to the crate's own check |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
 //! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
@@ -20,6 +21,7 @@ mod backend;
 mod blueprint;
 mod candidate;
 mod cases;
+mod certify;
 mod compare;
 mod contestant;
 mod correctness;
@@ -65,6 +67,7 @@ fn run(package: &'static Package, kernel: impl Kernel + 'static, main: Main) -> 
     if let Some(code) = exercise::write_if_asked(package, kernel) {
         return code;
     }
+    let main = if certify::is_asked() { certify::main } else { main };
     main(package, kernel).unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE

@@ -95,6 +95,7 @@ fn began() -> Event {
         base: "base".to_owned(),
         target: "00".to_owned(),
         tool: "0".to_owned(),
+        certificate: None,
     })
 }
 

@@ -83,6 +83,9 @@ pub struct Began {
     pub target: String,
     /// Version of the tool.
     pub tool: String,
+    /// SHA-256 of what the base's check made of wrong results: it refuses all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// The judge is built.
