@@ -17,7 +17,8 @@
 //! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
 //! | | [`machine`] | the machine and the time, and the figures that are kept of the machine |
-//! | 2 judgement | [`gate`] | from evidence to verdict: pure functions |
+//! | 2 judgement | [`audit`] | from the bytes of a built object to what it can remember and reach: pure functions |
+//! | | [`gate`] | from evidence to verdict: pure functions |
 //! | | [`ledger`] | from a campaign's events to its state, and the rules that say what comes next: pure functions |
 //! | | [`records`] | every text that a round or a campaign leaves behind: pure functions |
 //! | | [`page`] | campaigns and comparisons as pages for a browser: pure functions |
@@ -55,6 +56,7 @@
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
 
+pub mod audit;
 pub mod build;
 pub mod campaign;
 pub mod cli;

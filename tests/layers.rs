@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("machine", 1),
     ("manifest", 1),
     ("workspace", 1),
+    ("audit", 2),
     ("gate", 2),
     ("ledger", 2),
     ("page", 2),

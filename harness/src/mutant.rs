@@ -15,6 +15,9 @@ use crate::tensor::{Draw, Expected, Tensors, Values, round_to};
 /// Elements that a dropped tile has.
 const TILE: usize = 16;
 
+/// From an output's right values to a mutant's.
+type Change<'a> = &'a dyn Fn(&Buffer, &[f64]) -> Option<Vec<f64>>;
+
 /// A way to be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
@@ -84,7 +87,7 @@ impl<K: Kernel + ?Sized> Subject<'_, K> {
     #[must_use]
     pub fn mutated(&self, mutant: Mutant, seed: u64) -> Vec<Option<Vec<f64>>> {
         let buffers = self.kernel.buffers(self.entry, self.case);
-        let by_output = |change: &dyn Fn(&Buffer, &[f64]) -> Option<Vec<f64>>| {
+        let by_output = |change: Change<'_>| {
             let one = |expected: &Expected| {
                 let buffer = buffers.iter().find(|buffer| buffer.name == expected.name)?;
                 change(buffer, &expected.values).filter(|values| differs(values, &expected.values, buffer.dtype))

@@ -1,5 +1,6 @@
 //! PREPARE, READ_TIPS and BASELINE: what a campaign does before its first round.
 
+use kopt_schema::audit::Finding;
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Baseline, Prepared, TipsRead};
 use kopt_schema::evidence::{Evidence, Ruling};
@@ -10,6 +11,7 @@ use super::bouts::{self, Bouts, Purpose};
 use super::folder::digest;
 use super::stand::{self, Stand};
 use super::{Campaign, Tools, told};
+use crate::audit;
 use crate::error::{Error, Result};
 use crate::experience;
 use crate::referee::{evidence, trusted};
@@ -72,6 +74,7 @@ impl Campaign<'_> {
     pub(super) fn baseline(&mut self) -> Result<()> {
         self.tools()?;
         let base = self.target.base.clone();
+        self.base_is_clean(&base)?;
         let path = self.folder.round(1).join("evidence.json");
         let found = self.hold([&base, &base], Purpose::Baseline, &path)?;
         if let Some(forfeit) = &found.forfeit {
@@ -103,6 +106,26 @@ impl Campaign<'_> {
 }
 
 impl Campaign<'_> {
+    /// What the campaign starts from breaks no rule of the audit: otherwise every candidate could break it, too.
+    fn base_is_clean(&self, base: &str) -> Result<()> {
+        let Some(tools) = self.tools.as_ref() else { return Ok(()) };
+        let stands = tools.stand.compile(&self.lineage, base, "the version that the campaign starts from")?;
+        let Some(audit) = stands.side.audit else { return Ok(()) };
+        let found: Vec<&Finding> = audit.violations().collect();
+        let Some(first) = found.first() else { return Ok(()) };
+        let reasons: Vec<String> = found.iter().map(|finding| audit::words::reason(finding)).collect();
+        Err(Error::new(
+            Exit::Integrity,
+            format!("the version that `{}` starts from does not pass the state audit", self.target.kernel),
+        )
+        .cause(reasons.join("\n"))
+        .hint(format!(
+            "`cargo kopt audit -p {}` shows it; change the kernel, or allow the rule in its manifest, which every verdict \
+             then shows: [package.metadata.kopt.policy] allow = [\"{}\"]",
+            self.target.kernel, first.rule
+        )))
+    }
+
     /// The files of round 1, where the process that measured it was killed before it had written them.
     pub(super) fn make_up_baseline(&self) -> Result<()> {
         let folder = self.folder.round(1);

@@ -233,11 +233,12 @@ impl Campaign<'_> {
         let (context, kernel) = (self.context, &self.target.kernel);
         let stand = Stand::make(context, self.audience.shell(), &files, kernel, &stand, &candidates)?;
         let sides = [
-            (self.journal.state().incumbent(), "the version that stands", &found.incumbent.code),
-            (&proposed.candidate, "the candidate", &found.candidate.code),
+            (self.journal.state().incumbent(), "the version that stands", &found.incumbent),
+            (&proposed.candidate, "the candidate", &found.candidate),
         ];
-        for (commit, name, code) in sides {
-            if stand.compile(&self.lineage, commit, name)?.side.code != *code {
+        for (commit, name, measured) in sides {
+            let anew = stand.compile(&self.lineage, commit, name)?.side;
+            if anew.code != measured.code || anew.audit != measured.audit {
                 return Ok(Some(format!(
                     "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
                      they were compiled from, were changed"

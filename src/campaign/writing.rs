@@ -51,7 +51,10 @@ impl Campaign<'_> {
             )],
             versus_baseline: None,
             decision: Decision::Baseline(baseline),
-            transfer: TransferFacts::default(),
+            transfer: TransferFacts {
+                state_audit: found.candidate.audit.as_ref().map(crate::audit::words::line),
+                ..TransferFacts::default()
+            },
             root_cause: None,
             rollbacks: 0,
             directions: Vec::new(),

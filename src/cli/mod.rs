@@ -2,6 +2,7 @@
 //! all of them is here: global flags, the frame of JSON messages, errors and exit codes.
 
 mod attempt;
+mod audit;
 mod bench;
 mod bindings;
 mod campaigns;
@@ -76,6 +77,7 @@ enum Command {
     List(list::Args),
     Check(check::Args),
     Certify(certify::Args),
+    Audit(audit::Args),
     Bench(bench::Args),
     Compare(compare::Args),
     Verdict(verdict::Args),
@@ -100,6 +102,7 @@ impl Command {
             Self::List(_) => "list",
             Self::Check(_) => "check",
             Self::Certify(_) => "certify",
+            Self::Audit(_) => "audit",
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
             Self::Verdict(_) => "verdict",
@@ -130,6 +133,7 @@ impl Command {
             Self::List(args) => args.run(context, shell, manifest_path),
             Self::Check(args) => args.run(context, shell, manifest_path),
             Self::Certify(args) => args.run(context, shell, manifest_path),
+            Self::Audit(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),

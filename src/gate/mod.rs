@@ -82,7 +82,7 @@ const CONTROL_LEAST: f64 = 0.001;
 /// else is decided: the verdict will say so.
 #[must_use]
 pub fn next(evidence: &Evidence) -> Next {
-    if evidence.identical || evidence.forfeit.is_some() {
+    if evidence.identical || evidence.forfeit.is_some() || is_refused(evidence) {
         return Next::Done;
     }
     let Some(stage) = evidence.stages.last() else { return Next::Measure };
@@ -187,7 +187,22 @@ pub fn so_far(evidence: &Evidence) -> Option<(Option<Estimate>, Option<Estimate>
     Some((Some(estimate(&aggregate, alpha_of(evidence, stage))).filter(is_finite), control.filter(is_finite)))
 }
 
+/// Whether the audit of the candidate's object found a violation that the incumbent's does not have.
+#[must_use]
+pub fn is_refused(evidence: &Evidence) -> bool {
+    evidence
+        .candidate
+        .audit
+        .as_ref()
+        .is_some_and(|audit| audit.beyond(evidence.incumbent.audit.as_ref()).next().is_some())
+}
+
 fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
+    // Before a forfeit: what was found in the object says why it failed.
+    if let Some(audit) = evidence.candidate.audit.as_ref().filter(|_| is_refused(evidence)) {
+        let found = audit.beyond(evidence.incumbent.audit.as_ref());
+        return (Ruling::IntegrityViolation, found.map(words::audited).collect());
+    }
     if let Some(forfeit) = &evidence.forfeit {
         let ruling =
             if forfeit.contestant == CANDIDATE { Ruling::of_forfeit(forfeit.kind) } else { Ruling::Contaminated };

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kopt_schema::audit::{Audit, Finding, Severity, Stateless};
 use kopt_schema::bout::{Arrangement, BlockRecord, CaseInfo, CaseRecord, Forfeit, LaunchRecord, Rung};
 use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side, Stage, StageKind};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
 
-use super::{Next, below_floor, next, placeholder, terms, verdict};
+use super::{Next, below_floor, is_refused, next, placeholder, terms, verdict};
 
 /// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
 /// processor time.
@@ -35,6 +36,7 @@ fn side() -> Side {
         compiler: "cc".to_owned(),
         flags: Vec::new(),
         knobs: BTreeMap::new(),
+        audit: None,
     }
 }
 
@@ -305,4 +307,57 @@ fn policies_and_gains_that_do_not_exist_are_refused() {
     assert!(terms("Default", None, false).unwrap_err().contains("no policy is called"));
     assert!(terms("default", Some(1.5), false).is_err() && terms("default", Some(f64::NAN), false).is_err());
     assert_eq!(terms("tile", Some(0.03), true).unwrap().looks, [6, 9, 14]);
+}
+
+/// An audit that found this of the named rules.
+fn audit(found: &[(&str, &str, Severity)]) -> Audit {
+    let finding = |(rule, what, severity): &(&str, &str, Severity)| Finding {
+        rule: (*rule).to_owned(),
+        severity: *severity,
+        what: (*what).to_owned(),
+        symbol: Some("softmax".to_owned()),
+        section: Some(".text".to_owned()),
+        offset: Some(28),
+        instruction: None,
+        source: None,
+        more: 0,
+    };
+    Audit {
+        class: Class::Native,
+        stateless: Stateless::Presumed,
+        scope: String::new(),
+        findings: found.iter().map(finding).collect(),
+        allowed: Vec::new(),
+    }
+}
+
+#[test]
+fn a_violation_that_only_the_candidate_has_is_the_ruling_and_needs_no_clock() {
+    use Severity::{Note, Violation};
+    let syscall = ("system-call", "syscall", Violation);
+    let malloc = ("import-memory", "malloc", Violation);
+    let cases: [(&[_], &[_], bool); 6] = [
+        (&[], &[syscall], true),
+        (&[syscall], &[syscall], false),
+        (&[syscall], &[syscall, malloc], true),
+        (&[malloc], &[("import-memory", "free", Violation)], true),
+        (&[], &[("export", "helper", Note)], false),
+        (&[syscall], &[], false),
+    ];
+    for (incumbent, candidate, refused) in cases {
+        let mut evidence = empty();
+        evidence.incumbent.audit = Some(audit(incumbent));
+        evidence.candidate.audit = Some(audit(candidate));
+        // What it did in the end is explained by what it has.
+        evidence.forfeit =
+            Some(Forfeit { contestant: 1, kind: FailureKind::Crashed, case: None, message: "it died".to_owned() });
+        assert_eq!(is_refused(&evidence), refused, "{incumbent:?} {candidate:?}");
+        let found = verdict(&evidence);
+        assert_eq!(found.ruling == Ruling::IntegrityViolation, refused, "{found:?}");
+        assert_eq!(next(&evidence), Next::Done);
+        if refused {
+            let said = &found.reasons[0];
+            assert!(said.contains("softmax+0x1c in .text") && said.contains("--explain"), "{said}");
+        }
+    }
 }

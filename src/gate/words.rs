@@ -1,11 +1,13 @@
 //! The reasons of a ruling, for people.
 
+use kopt_schema::audit::Finding;
 use kopt_schema::bout::Forfeit;
 use kopt_schema::evidence::Terms;
 use kopt_schema::sandbox::Sandbox;
 use kopt_stats::{Effect, Reason, gain_of_log};
 
 use super::series::CANDIDATE;
+use crate::audit;
 
 pub fn forfeit(forfeit: &Forfeit) -> String {
     let who = if forfeit.contestant == CANDIDATE { "the candidate" } else { "the incumbent" };
@@ -13,6 +15,10 @@ pub fn forfeit(forfeit: &Forfeit) -> String {
         Some(case) => format!("{who}, on {case}: {}", forfeit.message),
         None => format!("{who}: {}", forfeit.message),
     }
+}
+
+pub fn audited(finding: &Finding) -> String {
+    audit::words::reason(finding)
 }
 
 pub fn identical() -> String {

@@ -2,6 +2,7 @@
 //! what the user hoped for is an [`Exit`], not an error.
 
 pub mod attempt;
+pub mod audit;
 pub mod bench;
 pub mod bindings;
 pub mod campaigns;

@@ -1,5 +1,6 @@
 //! `schema`: JSON schemas of what the tool reads and writes.
 
+use kopt_schema::audit::Audit;
 use kopt_schema::campaign::{Entry, Proposal, Target};
 use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
@@ -25,6 +26,8 @@ pub enum Subject {
     Messages,
     /// The evidence of a verdict, `evidence.json`
     Evidence,
+    /// The audit of a compiled kernel, part of `evidence.json`
+    Audit,
     /// The target of a campaign, `manifest.toml` and --target
     Target,
     /// What an agent says of its change, `proposal.toml`
@@ -54,6 +57,7 @@ fn schema_of(subject: Subject) -> Schema {
         Subject::Plan => schema_for!(PlanTable),
         Subject::Messages => schema_for!(Message),
         Subject::Evidence => schema_for!(Evidence),
+        Subject::Audit => schema_for!(Audit),
         Subject::Target => schema_for!(Target),
         Subject::Proposal => schema_for!(Proposal),
         Subject::Events => schema_for!(Entry),

@@ -7,6 +7,8 @@ use kopt_schema::candidate::Candidate;
 use kopt_schema::evidence::Side;
 use kopt_schema::exit::Exit;
 
+use super::inspection;
+use crate::audit::rules;
 use crate::error::{Error, Result};
 use crate::manifest::Kernel;
 
@@ -32,19 +34,23 @@ pub struct Entrant {
     pub side: Side,
 }
 
-/// Compiles versions, two at a time, into the cache in `folder`.
+/// Compiles versions, two at a time, into the cache in `folder`, and audits them. What the audit lets pass is the policy of the
+/// first one, the version that stands.
 ///
 /// # Errors
-/// When one does not compile (with the compiler's words) or a compiler is missing; the error says which version.
+/// When one does not compile (with the compiler's words), a compiler is missing, or the policy allows what is no rule; the
+/// error says which version.
 pub fn compile(folder: &Utf8Path, versions: &[Version<'_>]) -> Result<Vec<Entrant>> {
     let order = |version: &Version<'_>| Order {
         folder: version.kernel.member.folder.clone(),
         manifest: version.kernel.manifest.clone(),
     };
     let orders: Vec<Order> = versions.iter().map(order).collect();
+    let allow = versions.first().map_or(&[][..], |version| &version.kernel.manifest.allow);
+    known(allow)?;
     let built = Cache::new(folder).candidates(&orders, 2);
     let entrant = |(version, file): (&Version<'_>, Result<Utf8PathBuf, BuildError>)| {
-        file.map_err(|error| failed(version, &error)).and_then(|file| Entrant::of(version, file))
+        file.map_err(|error| failed(version, &error)).and_then(|file| Entrant::of(version, file, allow))
     };
     versions.iter().zip(built).map(entrant).collect()
 }
@@ -57,7 +63,7 @@ impl Entrant {
         Some(self.file.parent()?.join(candidate.object?))
     }
 
-    fn of(version: &Version<'_>, file: Utf8PathBuf) -> Result<Self> {
+    fn of(version: &Version<'_>, file: Utf8PathBuf, allow: &[String]) -> Result<Self> {
         let unreadable = |error: &dyn std::error::Error| Error::setup(format!("cannot read `{file}`")).because(error);
         let text = std::fs::read(&file).map_err(|error| unreadable(&error))?;
         let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
@@ -69,6 +75,7 @@ impl Entrant {
                 ));
         }
         let code = kopt_build::code::of_candidate(&file, &candidate).map_err(|error| failed(version, &error))?;
+        let audit = inspection::inspect(version.kernel, &file, &candidate, allow)?;
         let crate_folder = version.kernel.member.folder.as_str();
         let side = Side {
             revision: version.revision.clone(),
@@ -78,9 +85,20 @@ impl Entrant {
             compiler: candidate.compiler,
             flags: candidate.flags.iter().map(|flag| told(flag, crate_folder)).collect(),
             knobs: candidate.knobs,
+            audit: Some(audit),
         };
         Ok(Self { file, side })
     }
+}
+
+/// A policy allows rules that there are.
+fn known(allow: &[String]) -> Result<()> {
+    let Some(id) = rules::unknown(allow).next() else { return Ok(()) };
+    let wrong = Error::setup(format!("`policy.allow` of the manifest names `{id}`, which is no rule of the audit"));
+    Err(match kopt_schema::nearest(id, rules::all().iter().map(|rule| rule.id)) {
+        Some(near) => wrong.hint(format!("did you mean `{near}`? `cargo kopt audit --list` names all rules")),
+        None => wrong.hint("`cargo kopt audit --list` names all rules"),
+    })
 }
 
 /// A flag as evidence tells it: evidence travels, and names no path of this machine. The prefix map names the folder of

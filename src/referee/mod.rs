@@ -6,7 +6,8 @@
 //! | module | what |
 //! |---|---|
 //! | `course` | the course of a match |
-//! | [`entrant`] | the two versions, compiled |
+//! | [`entrant`] | the two versions, compiled and audited |
+//! | [`inspection`] | what the auditor is given of a version |
 //! | [`trusted`] | the judge's executable, built from the base |
 //! | [`judge`] | the judge's process |
 //! | [`seeds`] | all seeds from one |
@@ -18,6 +19,7 @@ pub mod ceilings;
 mod course;
 pub mod entrant;
 pub mod evidence;
+pub mod inspection;
 pub mod judge;
 pub mod record;
 pub mod seeds;
@@ -139,10 +141,12 @@ pub struct Progress {
 }
 
 impl Match<'_> {
-    /// The evidence, if it can be had without a clock: both versions are the same code.
+    /// The evidence, if it can be had without a clock: both versions are the same code, or the candidate's object breaks a
+    /// rule. Whoever can cheat the clock is not put before it.
     #[must_use]
     pub fn at_once(&self) -> Option<Evidence> {
-        let mut evidence = Some(self.blank()).filter(|evidence| evidence.identical)?;
+        let decided = |evidence: &Evidence| evidence.identical || gate::is_refused(evidence);
+        let mut evidence = Some(self.blank()).filter(decided)?;
         evidence.stages.clear();
         evidence.verdict = gate::verdict(&evidence);
         Some(evidence)

@@ -50,6 +50,7 @@ impl Ring {
             compiler: "cc".to_owned(),
             flags: Vec::new(),
             knobs: Default::default(),
+            audit: None,
         };
         let entrants = ["a", "b"].map(|code| Entrant { file: folder.join(code), side: side(code) });
         let ring = Self { kernel: Kernel { member, manifest, path: ".".into() }, entrants, scratch };

@@ -192,3 +192,20 @@ fn what_was_certified_once_is_not_tried_again() {
         stage.campaigns().iter().map(|name| stage.campaign(name).all("began")[0]["certificate"].clone()).collect();
     assert_eq!(certificates[0], certificates[1]);
 }
+
+#[test]
+fn a_version_that_does_not_pass_the_audit_is_no_start_unless_the_policy_allows_it() {
+    let stage = Stage::new();
+    let source = stage.source();
+    let counts = source.replacen("int softmax(", "__attribute__((used)) static int calls;\n\nint softmax(", 1);
+    fs::write(stage.path("kernels/softmax.c"), counts).unwrap();
+    stage.commit("counts");
+    let mut queue = Queue::new(&stage);
+    let folder = queue.gains(&header("Vectorise", "Eight lanes."), "TIME=1.000", "TIME=0.900").folder().to_owned();
+    stage
+        .optimize(&["--patches", &folder])
+        .exits(106)
+        .says("does not pass the state audit")
+        .says("writable-data: calls")
+        .says("allow = [\"writable-data\"]");
+}

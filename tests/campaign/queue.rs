@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::stage::{Campaign, Queue, Stage, header};
 
 /// Every kind of patch, in the order of rounds from 2 on, and what comes of it.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     ("helps", "accepted"),
     ("slows down", "slower"),
     ("does not apply", "does-not-apply"),
@@ -19,6 +19,7 @@ const KINDS: [(&str, &str); 11] = [
     ("is the one that slows down, again", "similar"),
     ("fails the crate's own test", "incorrect"),
     ("helps more", "accepted"),
+    ("counts its calls", "integrity"),
 ];
 
 fn every_kind(stage: &Stage) -> String {
@@ -43,7 +44,12 @@ fn every_kind(stage: &Stage) -> String {
             "\"TIME=0.900;\";",
             "\"TIME=0.700;\"; /* FAILS ITS OWN TEST */",
         )
-        .gains(&header("Fuse both passes", "Memory is read once."), "TIME=0.900", "TIME=0.800");
+        .gains(&header("Fuse both passes", "Memory is read once."), "TIME=0.900", "TIME=0.800")
+        .tries(
+            &header("Start where the last call ended", "What is still near is read first."),
+            "\"TIME=0.800;\";",
+            "\"TIME=0.300;\";\n__attribute__((used)) static int calls;",
+        );
     queue.folder().to_owned()
 }
 
@@ -99,6 +105,7 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
         assert!(value("Kopt-Gain").starts_with(gain), "{message}");
         assert!(value("Kopt-Interval").starts_with('['), "{message}");
         assert_eq!(value("Kopt-Bucket"), "K1 (presumed)");
+        assert!(message.contains("State audit: stateless (presumed)"), "{message}");
         let evidence = campaign.stored(&format!("round-{round}/evidence.json")).unwrap();
         let digest: String = Sha256::digest(&evidence).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(value("Kopt-Evidence"), digest);
@@ -117,7 +124,7 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
         assert!(page.contains(title), "no `{title}` in the page");
     }
     assert!(!page.contains("cannot be shown"), "all evidence is there");
-    stage.kopt(&["status"]).exits(0).says("over").says("12/40");
+    stage.kopt(&["status"]).exits(0).says("over").says("13/40");
 }
 
 fn can_be_verified(stage: &Stage, campaign: &Campaign<'_>) {

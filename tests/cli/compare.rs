@@ -30,7 +30,7 @@ pub fn changed(judge: &[&str]) -> Sandbox {
     sandbox
 }
 
-fn commit(sandbox: &Sandbox) -> String {
+pub fn commit(sandbox: &Sandbox) -> String {
     let repository = Repository::open(sandbox.path("")).unwrap();
     let mut index = repository.index().unwrap();
     index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod audit;
 mod bench;
 mod check;
 mod compare;

@@ -205,16 +205,27 @@ impl<'a> Site<'a> {
             command.arg("-c");
         }
         command.args(["-MMD", "-MF"]).arg(&dependencies);
+        let keep = self.out.join("keep");
+        if self.manifest.language == Language::Cuda {
+            std::fs::create_dir_all(&keep).map_err(BuildError::file(&keep))?;
+            command.args(["-keep", "-keep-dir"]).arg(&keep);
+        }
         let said = self.run(command, source)?;
         check_includes(self.folder, self.manifest, self.compiler, source, &dependencies)?;
+        if self.manifest.language == Language::Cuda {
+            keep_ptx(&keep, &object)?;
+        }
         Ok((object, said))
     }
 
     fn link(&self, objects: &[Utf8PathBuf]) -> Result<Utf8PathBuf, BuildError> {
         let shared = self.out.join("kernel.so");
         let mut command = Command::new(&self.compiler.path);
-        // Undefined names are refused here, with the linker's message, and not at load time.
-        command.current_dir(self.folder).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,-z,defs"]);
+        // Undefined names are refused here, with the linker's message, and not at load time. Without the toolchain's start
+        // files an object has no constructor and no writable byte but what its sources put there, and all of it is read-only
+        // once it is loaded: whatever the audit finds is the candidate's own.
+        command.args(["-shared", "-nostartfiles", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed"]);
+        command.current_dir(self.folder).args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,separate-code"]);
         command.args(objects).arg("-lm").arg("-o").arg(&shared);
         self.run(command, "the linked object")?;
         Ok(shared)
@@ -242,6 +253,17 @@ impl<'a> Site<'a> {
             None => failed(said, &command),
         })
     }
+}
+
+/// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read
+/// the instructions.
+fn keep_ptx(keep: &Utf8Path, object: &Utf8Path) -> Result<(), BuildError> {
+    let left = keep.read_dir_utf8().map_err(BuildError::file(keep))?.filter_map(Result::ok);
+    let ptx: Vec<_> = left.filter(|entry| entry.path().extension() == Some("ptx")).collect();
+    if let [ptx] = ptx.as_slice() {
+        std::fs::rename(ptx.path(), object.with_extension("ptx")).map_err(BuildError::file(ptx.path()))?;
+    }
+    std::fs::remove_dir_all(keep).map_err(BuildError::file(keep))
 }
 
 /// What a source includes with quotes must lie in the crate or in a declared include root.

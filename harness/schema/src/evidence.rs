@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Audit;
 use crate::bout::{Arrangement, Forfeit, Handicap, LaunchRecord};
 use crate::exit::Exit;
 use crate::manifest::{Backend, Class};
@@ -88,6 +89,9 @@ pub struct Side {
     pub flags: Vec<String>,
     /// Chosen knob values.
     pub knobs: BTreeMap<String, i64>,
+    /// What the audit of the object found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
 }
 
 /// The machine, and its state before and after.

@@ -15,6 +15,7 @@
 //! | [`wire`] | requests and replies between judge and worker |
 //! | [`bout`] | requests and replies between referee and judge, and the raw record of a launch |
 //! | [`sandbox`] | what confines a contestant, and how far that is in force |
+//! | [`audit`] | what an audit of a built object found |
 //! | [`evidence`] | everything a verdict rests on, and the verdict |
 //! | [`machine`] | figures that are kept of a machine |
 //! | [`exit`] | exit codes |
@@ -22,6 +23,7 @@
 //!
 //! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
 
+pub mod audit;
 pub mod bout;
 pub mod campaign;
 pub mod candidate;

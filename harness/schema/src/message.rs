@@ -1,6 +1,7 @@
 //! Messages for machines: one JSON object a line, each with a `reason`. Test and bench binaries write them to the file
 //! named by `KOPT_OUT`; the tool writes them, and its own, to stdout under `--message-format json`.
 
+mod audit;
 mod campaign;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::dtype::DType;
 use crate::evidence::{Estimate, Ruling, StageKind, Verdict};
 use crate::machine::Noise;
 
+pub use audit::{KernelAudit, RuleInfo};
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
 
 /// One line.
@@ -26,6 +28,10 @@ pub enum Message {
     Trial(Trial),
     /// Wrong results were handed to a crate's own check.
     Certified(Certified),
+    /// The object of a kernel was audited.
+    Audit(KernelAudit),
+    /// A rule of the audit.
+    Rule(RuleInfo),
     /// What the device can do at most, measured by the binary that reports it.
     Ceilings(Ceilings),
     /// A latency case was measured.

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use anstyle::Style;
+use kopt_schema::audit::Stateless;
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Ruling, Stage, StageKind, Verdict};
 
+use crate::audit;
 use crate::shell::table::{Align, Table};
 use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, indented, units};
 
@@ -54,6 +56,12 @@ fn lines(evidence: &Evidence, verdict: &Verdict) -> Vec<(&'static str, String)> 
     }
     if !evidence.injected.is_empty() {
         lines.push(("Self-test", injected(evidence)));
+    }
+    if let Some(audit) = &evidence.candidate.audit {
+        lines.push(("State audit", audit::words::line(audit)));
+    }
+    if let Some(audit) = evidence.incumbent.audit.as_ref().filter(|audit| audit.stateless == Stateless::Violated) {
+        lines.push(("Incumbent", audit::words::line(audit)));
     }
     if let Some(aggregate) = &verdict.aggregate {
         let (told, launches) = (with_confidence(aggregate), launches(&evidence.stages));

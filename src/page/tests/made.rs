@@ -11,6 +11,7 @@ use kopt_schema::campaign::{Bucket, Event, Proposal};
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Machine, Ruling, Side, Stage, StageKind};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::Cost;
+use kopt_schema::sandbox::Sandbox;
 
 use crate::gate;
 use crate::ledger::State;
@@ -29,6 +30,7 @@ pub fn evidence(share: f64, words: &str) -> Evidence {
         compiler: format!("cc {words}"),
         flags: vec!["-O3".to_owned(), words.to_owned()],
         knobs: BTreeMap::new(),
+        audit: None,
     };
     let case = |name: &str| CaseInfo {
         name: format!("{name}{words}"),
@@ -51,10 +53,12 @@ pub fn evidence(share: f64, words: &str) -> Evidence {
         terms: gate::terms("default", None, false).unwrap(),
         seed: "5eed".to_owned(),
         injected: Vec::new(),
+        without: Vec::new(),
         identical: false,
         arrangement: Some(Arrangement {
             device: format!("Some Core 9{words}"),
             huge_pages: true,
+            sandbox: Sandbox::default(),
             cases: SHAPES.map(case).to_vec(),
         }),
         left_out: Vec::new(),
@@ -134,6 +138,7 @@ impl Told {
             kernel: word("softmax-cpu"),
             base: word("ba5e"),
             target: word("00"),
+            certificate: None,
             tool: word("0"),
         }));
         told.tell(Event::Prepared(Prepared { judge: word("00") }));

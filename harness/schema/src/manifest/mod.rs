@@ -16,7 +16,7 @@ use crate::dtype::DType;
 use crate::expression::Value;
 
 pub use resolve::{NotAKernel, parse};
-pub use table::{Check, KernelTable, ShapeTable, ShapeValue, WorkspaceTable};
+pub use table::{Check, KernelTable, Policy, ShapeTable, ShapeValue, WorkspaceTable};
 
 /// Where a kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -202,6 +202,9 @@ pub struct Manifest {
     pub constraints: Vec<String>,
     /// How correctness trials run.
     pub check: CheckSettings,
+    /// Rules of the audit whose findings do not count.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// How correctness trials run.

@@ -205,6 +205,7 @@ impl Resolver<'_> {
             knobs: table.knobs,
             constraints: table.constraints,
             check: settings,
+            allow: table.policy.and_then(|policy| policy.allow).unwrap_or_default(),
         }
     }
 

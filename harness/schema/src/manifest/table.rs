@@ -47,6 +47,8 @@ pub struct KernelTable {
     pub constraints: Vec<String>,
     /// How correctness trials run.
     pub check: Option<Check>,
+    /// What the audit of the built object lets pass.
+    pub policy: Option<Policy>,
 }
 
 /// `[workspace.metadata.kopt]`: defaults for every kernel crate of the workspace.
@@ -73,6 +75,15 @@ pub struct Check {
     pub seeds: Option<u32>,
     /// Seconds after which a kernel counts as hanging. Default: 20.
     pub timeout_s: Option<f64>,
+}
+
+/// What the audit lets pass. It is read from the version that stands: no candidate allows itself anything.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Ids of rules (`cargo kopt audit --list`) whose findings do not count; they are shown in every verdict.
+    pub allow: Option<Vec<String>>,
 }
 
 /// A value of a shape: a size, or one of an operator's words.

@@ -1,0 +1,113 @@
+//! Class `device`: cubins of the real nvcc. Where it is not installed there is nothing to look at, and the tests say so.
+
+use std::fs;
+
+use camino::Utf8Path;
+use kopt_schema::audit::{Audit, Stateless};
+
+use super::{ROOT, audit_in, queue};
+
+/// Compiles a kernel as the harness does; none without nvcc.
+fn audited(source: &str) -> Option<Audit> {
+    if let Err(why) = kopt_build::toolchain::nvcc() {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(scratch.path()).unwrap();
+    fs::create_dir(folder.join("kernels")).unwrap();
+    fs::write(folder.join("kernels/probe.cu"), source).unwrap();
+    fs::write(folder.join("kernels/probe.h"), "typedef struct { const float *x; float *y; int n; } probe_args;\n")
+        .unwrap();
+    fs::write(folder.join("kernels/probe.launch.toml"), "").unwrap();
+    let text = "[package]\nname = \"probe\"\n[package.metadata.kopt]\nop = \"probe\"\nbackend = \"cuda\"\nshapes = [{ n = 4 }]\n";
+    let manifest = kopt_schema::manifest::parse("Cargo.toml", text, None).unwrap().unwrap();
+    let out = folder.join("out");
+    let built = kopt_build::compile::compile(folder, &manifest, &out).unwrap();
+    Some(audit_in(&out, built.candidate.object.as_deref().unwrap(), &manifest, &[]))
+}
+
+fn kernel(before: &str, body: &str) -> String {
+    format!(
+        "{before}\nextern \"C\" __global__ void probe(const float *x, float *y, int n) {{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    float v = i < n ? x[i] : 0.0f;\n    {body}\n    if (i < n) y[i] = v;\n}}\n"
+    )
+}
+
+#[test]
+fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
+    let policy = "unsigned long long p; asm volatile(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : \"=l\"(p)); v += (float)p;";
+    let hint = "unsigned long long p = 0x14F0000000000000ull; asm volatile(\"ld.global.L2::cache_hint.f32 %0, [%1], %2;\" : \"=f\"(v) : \"l\"(x), \"l\"(p));";
+    let last = "asm volatile(\"ld.global.L1::evict_last.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));";
+    let timer = "unsigned long long t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); v += (float)t;";
+    let discard = "asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(y));";
+    let label = "unsigned t; asm volatile(\"{ here: mov.u32 /* not a comment's end */\\n %0,\\n %%clock; }\" : \"=r\"(t)); v += (float)t;";
+    let cases = [
+        ("", label, "device-clock", "%clock"),
+        ("__device__ int calls;", "v += atomicAdd(&calls, 1);", "device-global", "calls"),
+        ("__device__ float last[2] = {1, 2};", "v += last[i & 1]; last[i & 1] = v;", "device-global", "last"),
+        ("", "v += (float)clock64();", "device-clock", "%clock64"),
+        (
+            "",
+            "unsigned t; asm volatile(\"mov.u32 %0, %%clock;\" : \"=r\"(t)); v += (float)t;",
+            "device-clock",
+            "%clock",
+        ),
+        ("", timer, "device-clock", "%globaltimer"),
+        ("", "float *p = (float *)malloc(4 * n); p[n - 1] = v; v += p[i]; free(p);", "device-allocation", "malloc"),
+        ("#include <cstdio>", "printf(\"%d\\n\", i);", "device-output", "vprintf"),
+        ("", last, "device-cache-policy", "ld.global.L1::evict_last.f32"),
+        ("", policy, "device-cache-policy", "createpolicy.fractional.L2::evict_last.b64"),
+        ("", hint, "device-cache-policy", "ld.global.L2::cache_hint.f32"),
+        ("", discard, "device-cache-policy", "discard.global.L2"),
+    ];
+    for (before, body, rule, what) in cases {
+        let Some(audit) = audited(&kernel(before, body)) else { return };
+        assert_eq!(audit.stateless, Stateless::Violated, "{rule} {what}");
+        let found = audit.findings.iter().find(|finding| finding.rule == rule && finding.what == what);
+        let found = found.unwrap_or_else(|| panic!("{rule} {what}: {:#?}", audit.findings));
+        assert!(found.symbol.is_some(), "{found:?}");
+        if found.instruction.is_some() {
+            assert!(found.source.is_some(), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn honest_device_code_is_proven_stateless() {
+    let cases = [
+        ("__constant__ float table[4] = {1, 2, 3, 4};", "v *= table[i & 3];", Stateless::Proven),
+        (
+            "",
+            "__shared__ float s[32]; s[threadIdx.x & 31] = v; __syncthreads(); v += s[0]; __stcs(y, v);",
+            Stateless::Proven,
+        ),
+        ("", "v = __expf(v) + tanhf(v) + rsqrtf(v); if (n < 0) __trap();", Stateless::Proven),
+        ("", "asm volatile(\"ld.global.L1::evict_first.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));", Stateless::Proven),
+        // The compiler's tables lie in memory that could be written.
+        ("", "v = sinf(v) + (float)cos((double)v);", Stateless::Presumed),
+    ];
+    for (before, body, stateless) in cases {
+        let Some(audit) = audited(&kernel(before, body)) else { return };
+        assert_eq!(audit.stateless, stateless, "{body}: {:#?} {:#?}", audit.findings, audit.allowed);
+    }
+}
+
+#[test]
+fn the_cuda_example_is_proven_stateless_with_every_patch() {
+    if let Err(why) = kopt_build::toolchain::nvcc() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let (folder, manifest) = queue::example(Utf8Path::new(ROOT), "softmax-cuda").unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let applied = queue::apply_all(&folder, Utf8Path::from_path(scratch.path()).unwrap()).unwrap();
+    let folders = std::iter::once(&applied[0].before).chain(applied.iter().map(|patch| &patch.after));
+    for folder in folders {
+        let out = folder.join("out");
+        let Ok(built) = kopt_build::compile::compile(folder, &manifest, &out) else { continue };
+        let begun = std::time::Instant::now();
+        let audit = audit_in(&out, built.candidate.object.as_deref().unwrap(), &manifest, &[]);
+        eprintln!("{folder}: {} in {:.1} ms", audit.scope, 1e3 * begun.elapsed().as_secs_f64());
+        assert_eq!(audit.stateless, Stateless::Proven, "{folder}: {:#?}", audit.findings);
+    }
+}

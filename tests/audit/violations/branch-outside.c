@@ -1,0 +1,8 @@
+// finds: branch-outside | jmp | probe | .text
+#include "probe.h"
+int probe(const probe_args *args) {
+    unsigned long value = 0;
+    __asm__ volatile("jmp . + 0x200000" : "+a"(value) : : "rcx", "rdx", "rbx", "memory");
+    args->y[0] = (float)value;
+    return 0;
+}

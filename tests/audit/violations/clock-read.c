@@ -1,0 +1,8 @@
+// finds: clock-read | rdtsc | probe | .text
+#include "probe.h"
+int probe(const probe_args *args) {
+    unsigned long value = 0;
+    __asm__ volatile("rdtsc" : "+a"(value) : : "rcx", "rdx", "rbx", "memory");
+    args->y[0] = (float)value;
+    return 0;
+}

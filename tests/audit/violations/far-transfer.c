@@ -1,0 +1,8 @@
+// finds: far-transfer | retf | probe | .text
+#include "probe.h"
+int probe(const probe_args *args) {
+    unsigned long value = 0;
+    __asm__ volatile("lretq" : "+a"(value) : : "rcx", "rdx", "rbx", "memory");
+    args->y[0] = (float)value;
+    return 0;
+}

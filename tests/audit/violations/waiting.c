@@ -1,0 +1,8 @@
+// finds: waiting | umwait | probe | .text
+#include "probe.h"
+int probe(const probe_args *args) {
+    unsigned long value = 0;
+    __asm__ volatile("umwait %%ecx" : "+a"(value) : : "rcx", "rdx", "rbx", "memory");
+    args->y[0] = (float)value;
+    return 0;
+}

@@ -1,0 +1,93 @@
+//! `audit` on real objects of the real compiler, and the audit in `compare`.
+
+use crate::compare::{self, bout, evidence};
+use crate::sandbox::Sandbox;
+use crate::schema::validator;
+
+/// A counter that outlives the call.
+const COUNTER: (&str, &str) = ("#include \"softmax.h\"\n", "#include \"softmax.h\"\nstatic int calls;\n");
+const COUNTS: (&str, &str) = ("* 2.0f", "* 3.0f + (float)calls++");
+
+fn remembers(sandbox: &Sandbox) {
+    let text = sandbox.read("kernels/softmax.c");
+    sandbox.write("kernels/softmax.c", &text.replace(COUNTER.0, COUNTER.1).replace(COUNTS.0, COUNTS.1));
+}
+
+#[test]
+fn a_kernel_that_remembers_is_refused_with_its_rule_and_place() {
+    let sandbox = bout(&[]);
+    sandbox.kopt(&["audit"]).exits(0).says("Audited bout: native, stateless (presumed)");
+    remembers(&sandbox);
+    sandbox
+        .kopt(&["audit", "-q"])
+        .exits(106)
+        .says("Refused bout: native, not stateless")
+        .says("writable-data  calls  calls+0x0 in .bss")
+        .says("1 kernel refused");
+    let json = sandbox.kopt(&["audit", "--message-format", "json"]).exits(106);
+    assert_eq!(json.reasons(), ["started", "audit", "finished"]);
+    let message = &json.messages()[1];
+    assert_eq!(message["audit"]["findings"][0]["rule"], "writable-data");
+    assert_eq!(message["refused"], true);
+    assert!(validator("messages").is_valid(message), "{message}");
+    assert!(validator("audit").is_valid(&message["audit"]), "{message}");
+}
+
+#[test]
+fn against_a_base_only_what_is_new_counts() {
+    let sandbox = bout(&[]);
+    sandbox.kopt(&["audit", "--base", "HEAD"]).exits(0).says("Unchanged bout");
+    remembers(&sandbox);
+    sandbox.kopt(&["audit", "--base", "HEAD"]).exits(106).says("writable-data");
+    compare::commit(&sandbox);
+    sandbox.write("kernels/softmax.c", &sandbox.read("kernels/softmax.c").replace("* 3.0f", "* 4.0f"));
+    sandbox.kopt(&["audit", "--base", "HEAD"]).exits(0).says("in the base, too");
+    sandbox.kopt(&["audit"]).exits(106);
+    sandbox.kopt(&["audit", "--base", "no-such-thing"]).exits(96);
+}
+
+#[test]
+fn a_policy_is_the_base_s_and_is_shown() {
+    let sandbox = bout(&["gain 0.5"]);
+    remembers(&sandbox);
+    let manifest = sandbox.read("Cargo.toml");
+    let allows = |rule: &str| {
+        let policy = format!("[package.metadata.kopt.policy]\nallow = [\"{rule}\"]\n\n[lib]\n");
+        sandbox.write("Cargo.toml", &manifest.replace("[lib]\n", &policy));
+    };
+    allows("writable-date");
+    sandbox.kopt(&["audit"]).exits(96).says("no rule of the audit").says("did you mean `writable-data`?");
+    allows("writable-data");
+    sandbox.kopt(&["audit"]).exits(0).says("allowed: calls (writable-data): the policy of the manifest allows it");
+    // Nobody allows himself anything.
+    sandbox.kopt(&["audit", "--base", "HEAD"]).exits(106);
+}
+
+#[test]
+fn a_comparison_refuses_it_before_any_clock() {
+    let sandbox = bout(&[]);
+    remembers(&sandbox);
+    compare::compare(&sandbox, &["HEAD"])
+        .exits(106)
+        .says("REJECTED (integrity): state audit, writable-data: calls at calls+0x0 in .bss")
+        .says("State audit not stateless");
+    let evidence = evidence(&sandbox);
+    assert_eq!(evidence["stages"].as_array().unwrap().len(), 0);
+    assert_eq!(evidence["incumbent"]["audit"]["stateless"], "presumed");
+    assert_eq!(evidence["candidate"]["audit"]["findings"][0]["rule"], "writable-data");
+    assert!(validator("evidence").is_valid(&evidence));
+}
+
+#[test]
+fn rules_are_listed_and_explained() {
+    let sandbox = Sandbox::empty();
+    sandbox.kopt(&["audit", "--list"]).exits(0).says("system-call").says("device-global");
+    sandbox
+        .kopt(&["audit", "--explain", "writable-data"])
+        .exits(0)
+        .says("Instead: Declare tables const")
+        .says("allow = [\"writable-data\"]");
+    sandbox.kopt(&["audit", "--explain", "writeable-data"]).exits(2).says("did you mean `writable-data`?");
+    let json = sandbox.kopt(&["audit", "--list", "--message-format", "json", "-q"]).exits(0);
+    assert!(json.reasons().iter().filter(|reason| *reason == "rule").count() > 40);
+}
