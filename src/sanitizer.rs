@@ -34,8 +34,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Lines of a finding that are told.
 const LINES: usize = 12;
 
-/// Runs the version of a kernel that lies in `folder` under the sanitizers. `judge` writes the calls; `scratch` is an empty
-/// folder.
+/// Runs the version of a kernel that lies in `folder` under the sanitizers. `judge` writes the calls; `scratch` is a
+/// folder of its own, made if need be.
 ///
 /// # Errors
 /// When the judge writes no calls, or a file cannot be written.

@@ -216,7 +216,11 @@ const MISDEEDS: &[Misdeed] = &[
     // What it does not compute.
     Misdeed {
         second: Some((UNCONFINED, Loses(&[WrongValues], &["elements are wrong"]))),
-        ..misdeed("caches-by-pointer", "STALE", Loses(&[WrongValues, ForbiddenCall], &["elements are wrong", "`brk`"]))
+        ..misdeed(
+            "caches-by-pointer",
+            "STALE",
+            Loses(&[WrongValues, ForbiddenCall], &["elements are wrong", "`brk`", "`mmap`"]),
+        )
     },
     forbidden("caches-by-a-sample", "CACHES", GROWS, NotFaster),
     forbidden("caches-rows", "CACHES_ROWS", GROWS, NotFaster),

@@ -16,10 +16,12 @@
 //! | `start` | PREPARE, READ_TIPS, BASELINE |
 //! | `round` | ANALYZE, PROPOSE |
 //! | `validate` | VALIDATE: compile, compare, accept or roll back |
+//! | `anew` | both sides compiled from git once more, and run under the sanitizers, before an accept |
 //! | `close` | LEARN, REPORT |
 //! | `writing` | the records of rounds, on disk and in git |
 //! | `told` | what records and proposers are told, from the ledger |
 
+mod anew;
 mod bouts;
 mod certificate;
 mod close;

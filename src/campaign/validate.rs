@@ -1,7 +1,6 @@
 //! VALIDATE: the candidate is compiled, checked and compared with the version that stands; it is accepted as a commit, or
 //! rolled back. Whoever resumes here finds in the ledger how far it got, and nothing is decided twice.
 
-use camino::Utf8Path;
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Accepted, Level, Measured, Proposed, Reason};
 use kopt_schema::campaign::{Bucket, Proposal};
@@ -10,12 +9,9 @@ use kopt_schema::exit::Exit;
 
 use super::bouts::{self, Purpose};
 use super::round::Spent;
-use super::stand::Stand;
 use super::{Campaign, told};
 use crate::error::{Error, Result};
 use crate::referee::evidence;
-use crate::revision::{Revision, Revisions};
-use crate::sanitizer::{self, Finding};
 
 /// A full validation of this many seconds needs no quick one before it.
 const QUICK_BEYOND_S: f64 = 30.0;
@@ -159,11 +155,12 @@ impl Campaign<'_> {
         let Some(gain) = measured.aggregate else {
             return Err(Error::new(Exit::Internal, "an accepted round without a gain"));
         };
-        if let Some(wrong) = self.is_not_what_was_measured(proposed, &found)? {
+        let anew = self.anew()?;
+        if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found)? {
             return self.roll_back(round, Reason::Integrity, &wrong);
         }
         self.audience.doing(&format!("round {round}: sanitizers"));
-        if let Some(found) = self.sanitizers_find(&proposed.candidate)? {
+        if let Some(found) = self.sanitizers_find(&anew, &proposed.candidate)? {
             self.go_on()?;
             return self.roll_back(round, Reason::Incorrect, &format!("under the sanitizers: {found}"));
         }
@@ -183,31 +180,6 @@ impl Campaign<'_> {
         self.add(Event::Accepted(Accepted { round, commit, ruling: measured.ruling, gain, bucket }))
     }
 
-    /// What the sanitizers find in the candidate.
-    fn sanitizers_find(&mut self, candidate: &str) -> Result<Option<String>> {
-        self.tools()?;
-        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
-        let kernel = tools.stand.kernel(&self.lineage, candidate)?;
-        let scratch = self.scratch()?;
-        let folder = Utf8Path::from_path(scratch.path()).unwrap_or(&self.own);
-        let version = (kernel.member.folder.as_path(), &kernel.manifest);
-        match sanitizer::run(self.context, self.interrupts, version, tools.bouts.judge()?, folder)? {
-            Finding::Clean => Ok(None),
-            Finding::Found(what) => Ok(Some(what)),
-            Finding::Unavailable(why) => {
-                self.audience.shell().warn(&format!("not run under the sanitizers: {why}"));
-                Ok(None)
-            }
-        }
-    }
-
-    /// A folder of this campaign's own that is gone when it is dropped.
-    fn scratch(&self) -> Result<tempfile::TempDir> {
-        tempfile::tempdir_in(&self.own).map_err(|error| {
-            Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(&error)
-        })
-    }
-
     /// The evidence that was written down: what lies on disk must be that.
     pub(super) fn evidence_of(&self, round: u32, measured: &Measured) -> Result<Evidence> {
         let name = if measured.level == Level::Quick { "evidence-quick.json" } else { "evidence.json" };
@@ -220,32 +192,6 @@ impl Campaign<'_> {
             ));
         }
         evidence::read(path.as_str(), &bytes)
-    }
-
-    /// From files that git has, in a folder that is new, past every cache, both sides must compile to what was measured:
-    /// an incumbent that was made slower is as good as a candidate that was made faster.
-    fn is_not_what_was_measured(&mut self, proposed: &Proposed, found: &Evidence) -> Result<Option<String>> {
-        let folder = self.scratch()?;
-        let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
-        let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
-        let files = Revisions::around(&self.root, &path.join("revisions"))?.export(&base)?;
-        let (stand, candidates) = (path.join("stand"), path.join("candidates"));
-        let (context, kernel) = (self.context, &self.target.kernel);
-        let stand = Stand::make(context, self.audience.shell(), &files, kernel, &stand, &candidates)?;
-        let sides = [
-            (self.journal.state().incumbent(), "the version that stands", &found.incumbent),
-            (&proposed.candidate, "the candidate", &found.candidate),
-        ];
-        for (commit, name, measured) in sides {
-            let anew = stand.compile(&self.lineage, commit, name)?.side;
-            if anew.code != measured.code || anew.audit != measured.audit {
-                return Ok(Some(format!(
-                    "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
-                     they were compiled from, were changed"
-                )));
-            }
-        }
-        Ok(None)
     }
 }
 

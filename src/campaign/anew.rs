@@ -1,0 +1,75 @@
+//! Before an accept: both sides once more, from the files that git has, in a folder that is new, past every cache. An agent can
+//! write to the folders that rounds are compiled in; what is committed must not rest on these.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::evidence::Evidence;
+use kopt_schema::exit::Exit;
+
+use super::Campaign;
+use super::stand::Stand;
+use crate::error::{Error, Result};
+use crate::revision::{Revision, Revisions};
+use crate::sanitizer::{self, Finding};
+
+/// A place to compile versions in that is gone when it is dropped.
+pub(super) struct Anew {
+    _folder: tempfile::TempDir,
+    path: Utf8PathBuf,
+    stand: Stand,
+}
+
+impl Campaign<'_> {
+    pub(super) fn anew(&mut self) -> Result<Anew> {
+        let folder = tempfile::tempdir_in(&self.own).map_err(|error| {
+            Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(&error)
+        })?;
+        let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
+        let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
+        let files = Revisions::around(&self.root, &path.join("revisions"))?.export(&base)?;
+        let (stand, candidates) = (path.join("stand"), path.join("candidates"));
+        let (context, kernel) = (self.context, &self.target.kernel);
+        let stand = Stand::make(context, self.audience.shell(), &files, kernel, &stand, &candidates)?;
+        Ok(Anew { _folder: folder, path, stand })
+    }
+
+    /// Both sides must compile to what was measured: an incumbent that was made slower is as good as a candidate that was
+    /// made faster.
+    pub(super) fn is_not_what_was_measured(
+        &self,
+        anew: &Anew,
+        candidate: &str,
+        found: &Evidence,
+    ) -> Result<Option<String>> {
+        let sides = [
+            (self.journal.state().incumbent(), "the version that stands", &found.incumbent),
+            (candidate, "the candidate", &found.candidate),
+        ];
+        for (commit, name, measured) in sides {
+            let side = anew.stand.compile(&self.lineage, commit, name)?.side;
+            if side.code != measured.code || side.audit != measured.audit {
+                return Ok(Some(format!(
+                    "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
+                     they were compiled from, were changed"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the sanitizers find in the candidate.
+    pub(super) fn sanitizers_find(&mut self, anew: &Anew, candidate: &str) -> Result<Option<String>> {
+        self.tools()?;
+        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
+        let kernel = anew.stand.kernel(&self.lineage, candidate)?;
+        let version = (kernel.member.folder.as_path(), &kernel.manifest);
+        let scratch = anew.path.join("sanitizers");
+        match sanitizer::run(self.context, self.interrupts, version, tools.bouts.judge()?, &scratch)? {
+            Finding::Clean => Ok(None),
+            Finding::Found(what) => Ok(Some(what)),
+            Finding::Unavailable(why) => {
+                self.audience.shell().warn(&format!("not run under the sanitizers: {why}"));
+                Ok(None)
+            }
+        }
+    }
+}
