@@ -13,7 +13,7 @@ use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::Manifest;
 
-use crate::compile::{Recipe, compile_recipe};
+use crate::compile::{LINK, Recipe, compile_recipe};
 use crate::digest;
 use crate::error::BuildError;
 
@@ -112,6 +112,7 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
     parts.extend(
         recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()),
     );
+    parts.extend(LINK.map(Into::into));
     let mut files: Vec<Utf8PathBuf> = Vec::new();
     let roots = order.manifest.include_roots.iter().map(|root| order.folder.join(root));
     for root in std::iter::once(order.folder.join("kernels")).chain(roots) {

@@ -16,6 +16,20 @@ use crate::sandbox::{self, Walls};
 use crate::toolchain::{self, Compiler};
 use crate::{digest, environment};
 
+/// How objects are linked. Undefined names are refused here, with the linker's message, and not at load time. Without the
+/// toolchain's start files an object has no constructor and no writable byte but what its sources put there, and all of it is
+/// read-only once it is loaded: whatever the audit finds is the candidate's own.
+pub(crate) const LINK: [&str; 8] = [
+    "-shared",
+    "-nostartfiles",
+    "-Wl,-Bsymbolic",
+    "-Wl,-z,defs",
+    "-Wl,--as-needed",
+    "-Wl,-z,now",
+    "-Wl,-z,relro",
+    "-Wl,-z,separate-code",
+];
+
 /// What compiling gave.
 #[derive(Debug, Clone)]
 pub struct Built {
@@ -221,11 +235,7 @@ impl<'a> Site<'a> {
     fn link(&self, objects: &[Utf8PathBuf]) -> Result<Utf8PathBuf, BuildError> {
         let shared = self.out.join("kernel.so");
         let mut command = Command::new(&self.compiler.path);
-        // Undefined names are refused here, with the linker's message, and not at load time. Without the toolchain's start
-        // files an object has no constructor and no writable byte but what its sources put there, and all of it is read-only
-        // once it is loaded: whatever the audit finds is the candidate's own.
-        command.args(["-shared", "-nostartfiles", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed"]);
-        command.current_dir(self.folder).args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,separate-code"]);
+        command.current_dir(self.folder).args(LINK);
         command.args(objects).arg("-lm").arg("-o").arg(&shared);
         self.run(command, "the linked object")?;
         Ok(shared)

@@ -1,8 +1,10 @@
 //! How an entry is called: on a stack of its own that holds fresh random bytes, with every register in its first state, so
 //! that nothing of the last call is left for the next to find; and what the processor must look like when it returns.
 //!
-//!     | guard, 8 MiB | stack, 256 KiB | frame, arguments |
-//!                                     ^ the stack begins here
+//! ```text
+//! | guard, 8 MiB | stack, 256 KiB | frame, arguments |
+//!                                 ^ the stack begins here
+//! ```
 //!
 //! Everything but the guard is overwritten before each call, outside of what is timed. The arguments lie on it too: what a
 //! kernel writes into them is gone with the rest. The size is the same for all: when it followed what a kernel used, a deep
