@@ -72,17 +72,21 @@ pub fn sanitized(
         return unavailable(&site(&c), &c, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)));
     }
     let program = out.join("sanitized");
-    let mut command = Command::new(&compiler.path);
-    command.current_dir(folder).args(&recipe.flags).args(FLAGS);
-    for source in manifest.compiled() {
-        command.arg(source);
-    }
-    if manifest.language == Language::Cpp {
-        // What follows is an object again, whatever the sources were called.
-        command.args(["-x", "none"]);
-    }
-    command.arg(&driver_object).arg("-lm").arg("-o").arg(&program);
-    match site(&compiler).run(command, "the kernel under the sanitizers") {
+    let link = |level: &str| {
+        let mut command = Command::new(&compiler.path);
+        command.current_dir(folder).args(&recipe.flags).args(FLAGS).arg(level);
+        for source in manifest.compiled() {
+            command.arg(source);
+        }
+        if manifest.language == Language::Cpp {
+            // What follows is an object again, whatever the sources were called.
+            command.args(["-x", "none"]);
+        }
+        command.arg(&driver_object).arg("-lm").arg("-o").arg(&program);
+        site(&compiler).run(command, "the kernel under the sanitizers")
+    };
+    // Some intrinsics take constants only, and what is passed on to them is one only after some optimisation.
+    match link("-O0").or_else(|_| link("-O1")) {
         Ok(_) => Ok(Sanitized::Program(program)),
         Err(error) => {
             unavailable(&site(&compiler), &compiler, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)))
