@@ -48,6 +48,7 @@ impl<'a> Collector<'a> {
         self.findings.push(Finding {
             rule: id.to_owned(),
             severity: rules::find(id).map_or(Severity::Violation, |rule| rule.severity),
+            keeps: rules::find(id).is_some_and(|rule| rule.keeps),
             what,
             symbol: place.symbol,
             section: place.section,

@@ -25,6 +25,9 @@ pub struct Rule {
     pub why: String,
     /// What to do instead.
     pub instead: String,
+    /// What it names outlives a call, so that something can be kept there.
+    #[serde(default)]
+    pub keeps: bool,
     /// Patterns of imported names.
     #[serde(default)]
     pub imports: Vec<String>,

@@ -162,6 +162,7 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
     let terms = gate::terms(&target.policy, Some(target.min_gain), purpose == Purpose::Quick);
     let mut terms = terms.map_err(|wrong| Error::new(Exit::Usage, wrong))?;
     terms.core.clone_from(&target.core_shapes);
+    terms.trace = purpose == Purpose::Full;
     if purpose == Purpose::Baseline {
         terms.looks = vec![BASELINE_LAUNCHES];
     }

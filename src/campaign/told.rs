@@ -1,14 +1,12 @@
 //! What records and proposers are told, from the ledger and the evidence on disk.
 
 use camino::Utf8Path;
-use kopt_schema::audit::Stateless;
+use kopt_schema::campaign::Proposal;
 use kopt_schema::campaign::event::{Measured, Proposed, ShapeTime};
-use kopt_schema::campaign::{Bucket, Proposal};
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence};
-use kopt_schema::manifest::{Backend, ShapeValue};
+use kopt_schema::manifest::Backend;
 
 use super::{Campaign, folder};
-use crate::audit;
 use crate::error::{Error, Result};
 use crate::ledger::{self, Round};
 use crate::machine::Moment;
@@ -16,7 +14,7 @@ use crate::proposer::brief::{
     DirectionStanding, Dossier, LastAccepted, LastRollback, PastRound, ShapeChange, ShapeStanding, Tip,
 };
 use crate::records::{
-    BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
+    self, BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
 };
 
 /// Bytes of instructions that a proposer is given at most.
@@ -90,48 +88,34 @@ impl Campaign<'_> {
         Some(VersusBaseline { gain, measured: false })
     }
 
-    /// What is known of whether the gain exists outside of a benchmark: what the audit of the object says, and what the
-    /// proposer does.
+    /// What is known of whether the gain exists outside of a benchmark: what the evidence shows, and where there is none what
+    /// the proposer says.
     fn transfer(&self, proposal: Option<&Proposal>, decision: &Decision, found: Option<&Evidence>) -> TransferFacts {
-        let grouped = self.kernel.manifest.shapes.iter().any(|shape| {
-            shape.parameters.iter().any(|(name, value)| name == "routing" && matches!(value, ShapeValue::Choice(_)))
-        });
         let claimed = proposal.and_then(|proposal| proposal.bucket);
+        let grouped = self.kernel.manifest.shapes.iter().any(|shape| shape.routing().is_some());
         let benchmark = match decision {
             Decision::Accepted { gain, .. } => Some(*gain),
             _ => None,
         };
-        let audit = found.and_then(|found| found.candidate.audit.as_ref());
-        let stateless = audit.map_or(Stateless::NotAudited, |audit| audit.stateless);
-        let is_clean = matches!(stateless, Stateless::Proven | Stateless::Presumed);
-        // An object that keeps nothing is in bucket K, whether somebody said so or not.
-        let default = benchmark.filter(|_| is_clean).map(|_| Bucket::K1);
-        let proven = claimed.or(default).filter(|_| stateless == Stateless::Proven && benchmark.is_some());
+        if let Some(found) = found {
+            return TransferFacts { grouped, benchmark, ..records::established(found, claimed) };
+        }
         TransferFacts {
-            bucket: claimed.or(default).map(|bucket| BucketFinding { bucket, grounds: grounds(bucket, stateless) }),
-            cache_key: is_clean.then(|| "none".to_owned()),
-            state_audit: audit.map(audit::words::line),
+            bucket: claimed.map(|bucket| BucketFinding { bucket, grounds: Grounds::Claimed }),
             grouped,
             benchmark,
-            decision: claimed.filter(|bucket| bucket.is_overfit()).or(proven).map(TransferDecision::of),
+            decision: claimed.filter(|bucket| bucket.is_overfit()).map(TransferDecision::of),
             ..TransferFacts::default()
         }
     }
 
     /// The message of the commit that a round becomes.
-    pub(super) fn commit_message(
-        &self,
-        proposed: &Proposed,
-        measured: &Measured,
-        found: &Evidence,
-        bucket: Bucket,
-    ) -> Result<String> {
+    pub(super) fn commit_message(&self, proposed: &Proposed, measured: &Measured, found: &Evidence) -> Result<String> {
         let round = self.state().round(proposed.round).ok_or_else(|| super::bug("a round that is not there"))?;
         let gain = measured.aggregate.ok_or_else(|| super::bug("an accepted round without a gain"))?;
         let decision = Decision::Accepted { ruling: measured.ruling, gain };
-        let mut facts = self.facts(round, decision, Some(found));
-        facts.transfer.bucket.get_or_insert(BucketFinding { bucket, grounds: Grounds::Claimed });
-        Ok(crate::records::commit_message(&facts))
+        let facts = self.facts(round, decision, Some(found));
+        Ok(records::commit_message(&facts))
     }
 
     /// What a proposer is told.
@@ -238,15 +222,6 @@ impl Campaign<'_> {
             Some(ShapeChange { shape: time.shape.clone(), before_s, after_s: time.seconds, gain: None })
         };
         Some(LastRollback { round: round.number, diff, shapes: shapes.iter().filter_map(change).collect() })
-    }
-}
-
-/// How a bucket is known: an audit can show that nothing is kept between calls, and nothing else.
-const fn grounds(bucket: Bucket, stateless: Stateless) -> Grounds {
-    match (bucket, stateless) {
-        (Bucket::K1 | Bucket::K2 | Bucket::K3 | Bucket::K4, Stateless::Proven) => Grounds::Established,
-        (Bucket::K1 | Bucket::K2 | Bucket::K3 | Bucket::K4, Stateless::Presumed) => Grounds::Presumed,
-        _ => Grounds::Claimed,
     }
 }
 

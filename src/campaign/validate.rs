@@ -3,7 +3,6 @@
 
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Accepted, Level, Measured, Proposed, Reason};
-use kopt_schema::campaign::{Bucket, Proposal};
 use kopt_schema::evidence::{Evidence, Ruling};
 use kopt_schema::exit::Exit;
 
@@ -11,6 +10,7 @@ use super::bouts::{self, Purpose};
 use super::round::Spent;
 use super::{Campaign, told};
 use crate::error::{Error, Result};
+use crate::gate;
 use crate::referee::evidence;
 
 /// A full validation of this many seconds needs no quick one before it.
@@ -138,9 +138,17 @@ impl Campaign<'_> {
         match measured.ruling {
             Ruling::Accepted | Ruling::AcceptedTradeOff => self.accept(proposed, measured),
             Ruling::RolledBack => self.roll_back(round, Reason::Slower, &message),
+            Ruling::Overfit => self.roll_back(round, Reason::Overfit, &message),
             Ruling::RolledBackNoise => self.roll_back(round, Reason::Noise, &message),
             Ruling::Contaminated => self.roll_back(round, Reason::Contaminated, &message),
-            Ruling::IntegrityViolation => self.roll_back(round, Reason::Integrity, &message),
+            Ruling::IntegrityViolation => {
+                let remembers = {
+                    let found = gate::transfer::transfer(&self.evidence_of(round, measured)?);
+                    found.memory.is_some() || found.keeps
+                };
+                let reason = if remembers { Reason::Overfit } else { Reason::Integrity };
+                self.roll_back(round, reason, &message)
+            }
             Ruling::Incorrect => {
                 let retry = self.may_retry();
                 self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry)
@@ -173,8 +181,8 @@ impl Campaign<'_> {
             let message = format!("the crate's own `cargo test` fails with it: {error}");
             return self.roll_back(round, Reason::Incorrect, &message);
         }
-        let bucket = presumed(&proposed.proposal);
-        let message = self.commit_message(proposed, measured, &found, bucket)?;
+        let bucket = gate::transfer::transfer(&found).bucket(proposed.proposal.bucket);
+        let message = self.commit_message(proposed, measured, &found)?;
         let incumbent = self.state().incumbent().to_owned();
         let commit = self.lineage.accept(&proposed.candidate, &incumbent, &message)?;
         self.add(Event::Accepted(Accepted { round, commit, ruling: measured.ruling, gain, bucket }))
@@ -193,10 +201,4 @@ impl Campaign<'_> {
         }
         evidence::read(path.as_str(), &bytes)
     }
-}
-
-/// The bucket of an accepted round, as far as anybody knows: one that keeps nothing between calls. Claims of memory were
-/// refused when they were handed in.
-fn presumed(proposal: &Proposal) -> Bucket {
-    proposal.bucket.unwrap_or(Bucket::K1)
 }

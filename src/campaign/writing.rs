@@ -180,7 +180,11 @@ impl Campaign<'_> {
         let established = |round: &Round| {
             let transfer = self.decided(round.number).ok()?.transfer;
             let bucket = transfer.bucket.filter(|finding| finding.grounds != Grounds::Claimed)?;
-            Some(Contribution::of(round.number, bucket.bucket, &round.accepted()?.gain))
+            let prepare_share = transfer.prepare_share;
+            Some(Contribution {
+                prepare_share,
+                ..Contribution::of(round.number, bucket.bucket, &round.accepted()?.gain)
+            })
         };
         let rounds: Option<Vec<Contribution>> = self.state().accepted().map(established).collect();
         let rounds = rounds.filter(|rounds| !rounds.is_empty())?;

@@ -6,11 +6,13 @@
 //! | `series` | launches as one number a launch and shape |
 //! | [`certificate`] | whether a crate's check refuses what is wrong |
 //! | `integrity` | what an honest contestant's records cannot look like |
+//! | [`transfer`] | whether a gain exists in training |
 //! | `words` | the reasons, for people |
 
 pub mod certificate;
 mod integrity;
 mod series;
+pub mod transfer;
 mod words;
 
 #[cfg(test)]
@@ -63,6 +65,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         control_alpha: CONTROL_ALPHA,
         core: Vec::new(),
         max_time_s: 120.0,
+        trace: !quick,
     })
 }
 
@@ -203,6 +206,20 @@ fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
         let found = audit.beyond(evidence.incumbent.audit.as_ref());
         return (Ruling::IntegrityViolation, found.map(words::audited).collect());
     }
+    // Wrong only for what it did before: that is no mistake.
+    if let Some(reason) = evidence.forfeit.as_ref().and_then(|_| transfer::remembers(evidence)) {
+        return (Ruling::IntegrityViolation, vec![reason]);
+    }
+    let (ruling, reasons) = measured(evidence);
+    let gained = matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff) && !evidence.identical;
+    match transfer::overruled(evidence).filter(|_| gained) {
+        Some(overruled) => overruled,
+        None => (ruling, reasons),
+    }
+}
+
+/// What the launches show, before it is asked whether training has it too.
+fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
     if let Some(forfeit) = &evidence.forfeit {
         let ruling =
             if forfeit.contestant == CANDIDATE { Ruling::of_forfeit(forfeit.kind) } else { Ruling::Contaminated };

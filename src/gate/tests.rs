@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kopt_schema::audit::{Audit, Finding, Severity, Stateless};
 use kopt_schema::bout::{Arrangement, BlockRecord, CaseInfo, CaseRecord, Forfeit, LaunchRecord, Rung};
-use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side, Stage, StageKind};
+use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side, Stage, StageKind, Terms};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
@@ -14,7 +14,7 @@ use super::{Next, below_floor, is_refused, next, placeholder, terms, verdict};
 /// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
 /// processor time.
 #[derive(Clone, Copy)]
-struct Times {
+pub(super) struct Times {
     device: [u64; 3],
     wall: [u64; 3],
     cpu: [u64; 3],
@@ -22,13 +22,14 @@ struct Times {
 
 impl Times {
     /// All clocks agree up to a constant.
-    fn honest(device: [u64; 3]) -> Self {
+    pub(super) fn honest(device: [u64; 3]) -> Self {
         Self { device, wall: device.map(|ns| ns + 300_000), cpu: device.map(|ns| ns + 100_000) }
     }
 }
 
 fn side() -> Side {
     Side {
+        prepares: false,
         revision: "working tree".to_owned(),
         name: ".".to_owned(),
         object: "00".to_owned(),
@@ -41,12 +42,13 @@ fn side() -> Side {
 }
 
 /// Evidence on two shapes without a launch.
-fn empty() -> Evidence {
+pub(super) fn empty() -> Evidence {
     let case = |name: &str| CaseInfo {
         name: name.to_owned(),
         cost: Cost { bytes_read: 1e6, bytes_written: 1e6, flops: 1e6 },
         places: 16,
         contents: 1000,
+        routing: None,
     };
     Evidence {
         format: 1,
@@ -60,7 +62,7 @@ fn empty() -> Evidence {
         incumbent: side(),
         candidate: side(),
         machine: Machine::default(),
-        terms: terms("default", None, false).unwrap(),
+        terms: Terms { trace: false, ..terms("default", None, false).unwrap() },
         seed: "0".to_owned(),
         injected: Vec::new(),
         without: Vec::new(),
@@ -75,6 +77,7 @@ fn empty() -> Evidence {
         trials: 0,
         ceilings: None,
         stages: Vec::new(),
+        trace: Vec::new(),
         forfeit: None,
         verdict: placeholder(),
     }
@@ -118,7 +121,7 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
 }
 
 /// Runs the referee's loop on launches that are always the same but for a little noise.
-fn play(mut evidence: Evidence, small: Times, large: Times) -> Evidence {
+pub(super) fn play(mut evidence: Evidence, small: Times, large: Times) -> Evidence {
     for number in 0.. {
         match next(&evidence) {
             Next::Done => break,
@@ -134,7 +137,7 @@ fn play(mut evidence: Evidence, small: Times, large: Times) -> Evidence {
     evidence
 }
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 #[test]
 fn a_gain_is_screened_in_six_launches_confirmed_in_nine_and_accepted() {
@@ -314,6 +317,7 @@ fn audit(found: &[(&str, &str, Severity)]) -> Audit {
     let finding = |(rule, what, severity): &(&str, &str, Severity)| Finding {
         rule: (*rule).to_owned(),
         severity: *severity,
+        keeps: false,
         what: (*what).to_owned(),
         symbol: Some("softmax".to_owned()),
         section: Some(".text".to_owned()),

@@ -83,6 +83,20 @@ impl Kernel {
         }
     }
 
+    /// What it lacks to show a gain under skew, in words: kinds of routing that no shape of an op with groups has.
+    #[must_use]
+    pub fn lacks_routings(&self) -> Option<String> {
+        let kinds: Vec<String> = self.manifest.shapes.iter().filter_map(|shape| Some(shape.routing()?.kind)).collect();
+        let missing = kopt_schema::operator::missing_routings(kinds.iter().map(String::as_str));
+        (!kinds.is_empty() && !missing.is_empty()).then(|| {
+            format!(
+                "no shape of `{}` has routing {}: a gain that may vanish under skew is not accepted without them",
+                self.member.name,
+                missing.join(", ")
+            )
+        })
+    }
+
     /// ` (flags: -ffast-math)`, or nothing: flags of its own are shown wherever a kernel is.
     #[must_use]
     pub fn flags_shown(&self) -> String {

@@ -263,7 +263,7 @@ pub fn badge(to: &mut Markup, ruling: Ruling) {
     let tone = match ruling {
         Ruling::Accepted | Ruling::AcceptedTradeOff => Tone::Good,
         Ruling::RolledBackNoise | Ruling::Contaminated => Tone::Even,
-        Ruling::RolledBack | Ruling::Incorrect | Ruling::IntegrityViolation => Tone::Bad,
+        Ruling::RolledBack | Ruling::Overfit | Ruling::Incorrect | Ruling::IntegrityViolation => Tone::Bad,
     };
     words::badge(to, tone, ruling.name());
 }

@@ -184,6 +184,8 @@ pub struct TransferFacts {
     pub training_step: Option<Estimate>,
     /// What follows.
     pub decision: Option<TransferDecision>,
+    /// W1: the share of a step's time that preparing once saves.
+    pub prepare_share: Option<f64>,
 }
 
 /// A bucket, and how it is known.
@@ -199,7 +201,7 @@ pub struct BucketFinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grounds {
-    /// The audit proves it, or the trace shows it.
+    /// The audit proves it, or it presumes it and the trace agrees; or the trace shows it.
     Established,
     /// The audit found nothing against it, and no trace has run.
     Presumed,

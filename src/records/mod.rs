@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`facts`] | | what the others are given |
 //! | [`mod@summary`] | a round, in the sections that a validator asks for | `rounds/round-N/summary.md` |
+//! | [`mod@established`] | what evidence says of that | |
 //! | [`mod@transfer`] | whether a gain exists outside of a benchmark | a section of summary and commit |
 //! | [`commit`] | message of an accepted round, and its trailers read back | |
 //! | [`mod@trend`] | one row a round | `logs/performance_trend.md` |
@@ -18,6 +19,7 @@
 
 pub mod attribution;
 pub mod commit;
+pub mod established;
 pub mod facts;
 pub mod log;
 pub(crate) mod numbers;
@@ -33,6 +35,7 @@ pub(crate) mod tests;
 
 pub use attribution::{Attribution, Contribution, attribute};
 pub use commit::{Trailers, commit_message, trailers};
+pub use established::established;
 pub use facts::{
     BucketFinding, Decision, EstimatedGain, FailedShape, Grounds, HitRate, Measurement, Robustness, RoundFacts,
     TransferDecision, TransferFacts, VersusBaseline,

@@ -43,6 +43,7 @@ impl Match<'_> {
             self.know_ceilings(&mut judge, &mut evidence, told)?;
             if self.check(&mut judge, &mut evidence, told)? {
                 self.measure(&mut judge, &mut evidence, begun, spent, told)?;
+                self.trace(&mut judge, &mut evidence, told)?;
             }
         }
         self.doubt_ceilings(&mut judge, &mut evidence, told)?;
@@ -131,6 +132,31 @@ impl Match<'_> {
         }
     }
 
+    /// Shape after shape, as long as the gate asks for one: an accept must hold in steps of training.
+    fn trace(&self, judge: &mut Judge<'_>, evidence: &mut Evidence, told: Told<'_>) -> Result<()> {
+        while let Some(case) = gate::transfer::next_trace(evidence) {
+            told(Event::Tracing(&case))?;
+            let seed = self.seed.trace(evidence.trace.len());
+            let request = JudgeRequest::Trace { seed: seed.clone(), case: case.clone() };
+            match judge.ask(&request, self.limits.launch)? {
+                JudgeReply::Traced(record) => {
+                    record::trace(&record).map_err(|wrong| judge.wrong(&format!("gave a senseless trace: {wrong}")))?;
+                    if record.seed != seed || record.case != case {
+                        return Err(judge.wrong("traced something else than it was asked to"));
+                    }
+                    evidence.trace.push(record);
+                }
+                // Who lost before has lost for that.
+                JudgeReply::Lost(forfeit) => {
+                    evidence.forfeit.get_or_insert(forfeit);
+                    return Ok(());
+                }
+                other => return Err(judge.wrong(&format!("answered out of turn: {}", name_of(&other)))),
+            }
+        }
+        Ok(())
+    }
+
     /// The judge has laid out what it was asked to.
     fn laid_out(&self, arrangement: &Arrangement) -> Result<(), String> {
         let mut found: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
@@ -177,6 +203,7 @@ pub(super) const fn name_of(reply: &JudgeReply) -> &'static str {
     match reply {
         JudgeReply::Opened(_) => "opened",
         JudgeReply::Checked { .. } => "checked",
+        JudgeReply::Traced(_) => "traced",
         JudgeReply::Launched(_) => "launched",
         JudgeReply::Lost(_) => "lost",
         JudgeReply::Ceilings { .. } => "ceilings",

@@ -86,6 +86,7 @@ impl Entrant {
             flags: candidate.flags.iter().map(|flag| told(flag, crate_folder)).collect(),
             knobs: candidate.knobs,
             audit: Some(audit),
+            prepares: candidate.prepares,
         };
         Ok(Self { file, side })
     }
@@ -111,7 +112,9 @@ fn told(flag: &str, crate_folder: &str) -> String {
 /// Which version could not be compiled, and why. A compiler that is missing is not the version's fault.
 fn failed(version: &Version<'_>, error: &BuildError) -> Error {
     let (exit, what) = match error {
-        BuildError::Compile { .. } | BuildError::Include { .. } => (Exit::BuildFailed, "does not compile"),
+        BuildError::Compile { .. } | BuildError::Include { .. } | BuildError::Prepare { .. } => {
+            (Exit::BuildFailed, "does not compile")
+        }
         BuildError::NoCompiler(_) => (Exit::Setup, "cannot be compiled here"),
         _ => (Exit::Setup, "cannot be compiled"),
     };

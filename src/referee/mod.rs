@@ -119,6 +119,8 @@ pub enum Event<'a> {
     Checked(usize),
     /// A launch was measured.
     Launched(Progress),
+    /// Incumbent and candidate go through steps of training on this shape.
+    Tracing(&'a str),
 }
 
 /// Where a match stands after a launch.
@@ -177,6 +179,7 @@ impl Match<'_> {
             trials: 0,
             ceilings: None,
             stages: vec![Stage { kind: StageKind::Screen, launches: Vec::new() }],
+            trace: Vec::new(),
             forfeit: None,
             verdict: gate::placeholder(),
         }

@@ -1,7 +1,7 @@
 //! Whether a record of launches makes sense: the shapes that were laid out, every contestant in every block, nothing
 //! twice. What the judge answers and what a file says are checked alike, before anything is computed from them.
 
-use kopt_schema::bout::{Arrangement, BlockRecord, CaseRecord, LaunchRecord};
+use kopt_schema::bout::{Arrangement, BlockRecord, CaseRecord, LaunchRecord, STEPS, TraceRecord};
 use kopt_schema::evidence::{Evidence, StageKind};
 
 use super::seeds::Master;
@@ -9,6 +9,9 @@ use crate::gate;
 
 /// Incumbent, candidate, and the incumbent again.
 pub const CONTESTANTS: usize = 3;
+
+/// Incumbent and candidate.
+const TRACED: usize = 2;
 
 /// No batch takes days; sums of times below this stay far from the end of 64 bits.
 const LONGEST_NS: u64 = 1_000_000_000_000_000;
@@ -49,6 +52,26 @@ fn block(block: &BlockRecord) -> Check {
     ensure(all.into_iter().flatten().flatten().all(|time| *time < LONGEST_NS), || "a batch that took days".to_owned())
 }
 
+/// A trace has both sides, and of every call a time of every entry.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn trace(record: &TraceRecord) -> Check {
+    ensure(record.sides.len() == TRACED, || format!("{} sides instead of {TRACED}", record.sides.len()))?;
+    for side in &record.sides {
+        ensure(!side.entries.is_empty() && !side.calls.is_empty(), || "a side without a call".to_owned())?;
+        for call in &side.calls {
+            ensure(call.step < STEPS, || format!("step {}", call.step))?;
+            let times = &call.device_ns;
+            ensure(times.len() == side.entries.len(), || "a call without a time of each entry".to_owned())?;
+            ensure(times.iter().all(|ns| (1..LONGEST_NS).contains(ns)), || {
+                "a call that took no time, or days".to_owned()
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Each contestant once.
 fn permutation(order: &[usize]) -> Check {
     let mut sorted = order.to_vec();
@@ -82,6 +105,14 @@ pub fn evidence(evidence: &Evidence) -> Check {
             return Err("launches without an arrangement".to_owned());
         };
         launch(record, arrangement).map_err(|wrong| format!("launch {number}: {wrong}"))?;
+    }
+    let known: Vec<&str> =
+        evidence.arrangement.iter().flat_map(|arrangement| &arrangement.cases).map(|case| case.name.as_str()).collect();
+    for (number, record) in evidence.trace.iter().enumerate() {
+        ensure(known.contains(&record.case.as_str()), || {
+            format!("trace {number}: there is no shape `{}`", record.case)
+        })?;
+        trace(record).map_err(|wrong| format!("trace {number}: {wrong}"))?;
     }
     Ok(())
 }
@@ -123,6 +154,11 @@ pub fn contradictions(evidence: &Evidence) -> Vec<String> {
             let foreign = launches.filter(|(number, record)| record.seed != master.launch(*number));
             found.extend(
                 foreign.map(|(number, _)| format!("the seed of launch {number} does not follow from the master seed")),
+            );
+            let traces = evidence.trace.iter().enumerate();
+            let foreign = traces.filter(|(number, record)| record.seed != master.trace(*number));
+            found.extend(
+                foreign.map(|(number, _)| format!("the seed of trace {number} does not follow from the master seed")),
             );
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! The derivation is public: a seed is the first 16 hexadecimal digits of the SHA-256 of `kopt seed`, the master seed
 //! in lower-case hexadecimal and a label, each on a line of its own (`kopt seed\n<master>\n<label>\n`). The label is
-//! `memory` for the contents of the memory, and `launch <n>` for launch n, counted from 0 through all stages.
+//! `memory` for the contents of the memory, and `launch <n>` for launch n, counted from 0 through all stages, and `trace <n>`
+//! for trace n, counted from 0.
 
 use kopt_schema::exit::Exit;
 use sha2::{Digest as _, Sha256};
@@ -58,6 +59,12 @@ impl Master {
     #[must_use]
     pub fn launch(&self, number: usize) -> String {
         self.derived(&format!("launch {number}"))
+    }
+
+    /// The seed of a trace, counted from 0.
+    #[must_use]
+    pub fn trace(&self, number: usize) -> String {
+        self.derived(&format!("trace {number}"))
     }
 
     fn derived(&self, label: &str) -> String {

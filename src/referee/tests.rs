@@ -43,6 +43,7 @@ impl Ring {
             benches: Vec::new(),
         };
         let side = |code: &str| Side {
+            prepares: false,
             revision: code.repeat(40),
             name: code.to_owned(),
             object: String::new(),

@@ -322,6 +322,16 @@ impl<'a> Queue<'a> {
         self.write(header, &diff)
     }
 
+    /// A patch of several changes that is rolled back, or the last.
+    pub fn tries_both(&mut self, header: &str, changes: [(&str, &str); 2]) -> &mut Self {
+        let after = changes.iter().fold(self.text.clone(), |text, (from, to)| {
+            assert!(text.contains(from), "no `{from}` in\n{text}");
+            text.replace(from, to)
+        });
+        let diff = diff(SOURCE, &self.text, &after);
+        self.write(header, &diff)
+    }
+
     /// One that is accepted: what follows is made against it.
     pub fn gains(&mut self, header: &str, from: &str, to: &str) -> &mut Self {
         self.tries(header, from, to);

@@ -18,9 +18,18 @@ typedef struct grouped_matmul_args {
     int64_t groups;
     int64_t k;
     int64_t n;
+    const void *prepared; /* what grouped_matmul_prepare made of w; null where the kernel has none */
 } grouped_matmul_args;
 
 int grouped_matmul(const grouped_matmul_args *args);
+
+/*
+ * Optional: a kernel that exports these two gets its weights prepared once a step, and finds the result in `prepared` of
+ * every entry. The first returns how many bytes that takes; both are given the sizes, the second also `w`, and
+ * every other pointer is null. The time of it is part of the step.
+ */
+int64_t grouped_matmul_prepare_size(const grouped_matmul_args *args);
+int grouped_matmul_prepare(const grouped_matmul_args *args, void *prepared);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@ typedef struct matmul_args {
     int64_t m;
     int64_t n;
     int64_t k;
+    const void *prepared; /* what matmul_prepare made of b; null where the kernel has none */
 } matmul_args;
 
 /* da[m][k] = dc[m][n] * b^T and db[k][n] = a^T * dc */
@@ -28,10 +29,19 @@ typedef struct matmul_backward_args {
     int64_t m;
     int64_t n;
     int64_t k;
+    const void *prepared; /* the same as in the forward pass */
 } matmul_backward_args;
 
 int matmul(const matmul_args *args);
 int matmul_backward(const matmul_backward_args *args);
+
+/*
+ * Optional: a kernel that exports these two gets its weight prepared once a step, and finds the result in `prepared` of
+ * every entry. The first returns how many bytes that takes; both are given the sizes, the second also `b`, and
+ * every other pointer is null. The time of it is part of the step.
+ */
+int64_t matmul_prepare_size(const matmul_args *args);
+int matmul_prepare(const matmul_args *args, void *prepared);
 
 #ifdef __cplusplus
 }

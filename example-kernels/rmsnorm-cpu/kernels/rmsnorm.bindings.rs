@@ -1,5 +1,5 @@
 // Made by `cargo kopt bindings` from kernels/rmsnorm.h. Do not edit.
-// header digest: 6aae45658aabbf43104659d5a21cce0049c49fc86d269e8fc9e7b2d1da148237
+// header digest: f546a5d95391c6c9b71ec1ea5e46a662c7eadeeb794c6390123c7a6fe4b59599
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct rmsnorm_args {
@@ -10,6 +10,7 @@ pub struct rmsnorm_args {
     pub rows: i64,
     pub cols: i64,
     pub eps: f32,
+    pub prepared: *const ::std::os::raw::c_void,
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -22,10 +23,20 @@ pub struct rmsnorm_backward_args {
     pub dweight: *mut f32,
     pub rows: i64,
     pub cols: i64,
+    pub prepared: *const ::std::os::raw::c_void,
 }
 unsafe extern "C" {
     pub fn rmsnorm(args: *const rmsnorm_args) -> ::std::os::raw::c_int;
 }
 unsafe extern "C" {
     pub fn rmsnorm_backward(args: *const rmsnorm_backward_args) -> ::std::os::raw::c_int;
+}
+unsafe extern "C" {
+    pub fn rmsnorm_prepare_size(args: *const rmsnorm_args) -> i64;
+}
+unsafe extern "C" {
+    pub fn rmsnorm_prepare(
+        args: *const rmsnorm_args,
+        prepared: *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
 }

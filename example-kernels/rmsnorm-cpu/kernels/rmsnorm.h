@@ -17,6 +17,7 @@ typedef struct rmsnorm_args {
     int64_t rows;
     int64_t cols;
     float eps; /* keeps the root away from zero */
+    const void *prepared; /* what rmsnorm_prepare made of weight; null where the kernel has none */
 } rmsnorm_args;
 
 /*
@@ -32,11 +33,20 @@ typedef struct rmsnorm_backward_args {
     float *dweight;       /* [cols], output */
     int64_t rows;
     int64_t cols;
+    const void *prepared; /* the same as in the forward pass */
 } rmsnorm_backward_args;
 
 /* Both return 0 on success. */
 int rmsnorm(const rmsnorm_args *args);
 int rmsnorm_backward(const rmsnorm_backward_args *args);
+
+/*
+ * Optional: a kernel that exports these two gets its weight prepared once a step, and finds the result in `prepared` of
+ * every entry. The first returns how many bytes that takes; both are given the sizes, the second also `weight`, and
+ * every other pointer is null. The time of it is part of the step.
+ */
+int64_t rmsnorm_prepare_size(const rmsnorm_args *args);
+int rmsnorm_prepare(const rmsnorm_args *args, void *prepared);
 
 #ifdef __cplusplus
 }

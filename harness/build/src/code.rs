@@ -9,7 +9,7 @@ use camino::Utf8Path;
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::Class;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
 
 use crate::digest;
 use crate::error::BuildError;
@@ -43,6 +43,27 @@ pub fn of_candidate(file: &Utf8Path, candidate: &Candidate) -> Result<String, Bu
     let knobs: Vec<String> = candidate.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let plan = candidate.plan.as_deref().unwrap_or_default();
     Ok(digest::of_parts([code.as_bytes(), plan.as_bytes(), knobs.join(" ").as_bytes()]))
+}
+
+/// The functions that a shared object offers, by name.
+///
+/// # Errors
+/// As [`digest`].
+pub fn functions(file: &Utf8Path) -> Result<Vec<String>, BuildError> {
+    let bytes = std::fs::read(file).map_err(BuildError::file(file))?;
+    let names = || -> Result<Vec<String>, object::read::Error> {
+        let header = FileHeader64::<object::Endianness>::parse(bytes.as_slice())?;
+        let endian = header.endian()?;
+        let sections = header.sections(endian, bytes.as_slice())?;
+        let symbols = sections.symbols(endian, bytes.as_slice(), elf::SHT_DYNSYM)?;
+        let offered = symbols.iter().filter(|symbol| {
+            symbol.st_type() == elf::STT_FUNC && symbol.st_bind() != elf::STB_LOCAL && !symbol.is_undefined(endian)
+        });
+        offered
+            .map(|symbol| Ok(String::from_utf8_lossy(symbol.name(endian, symbols.strings())?).into_owned()))
+            .collect()
+    };
+    names().map_err(|error| BuildError::file(file)(std::io::Error::other(error.to_string())))
 }
 
 /// What is hashed, in the order of the file: of each section its name, its header's facts and its contents.
@@ -135,6 +156,7 @@ mod tests {
             format: 1,
             class: Class::Device,
             object: Some("f.so".to_owned()),
+            prepares: false,
             digest: String::new(),
             missing: None,
             plan: Some("grid = 1".to_owned()),
@@ -153,6 +175,19 @@ mod tests {
         assert_eq!(of_candidate(&file, &candidate).unwrap(), digest(&object).unwrap());
         candidate.object = None;
         assert!(matches!(of_candidate(&file, &candidate), Err(BuildError::NoCompiler(_))));
+    }
+
+    #[test]
+    fn functions_are_those_that_others_can_call() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let more = format!(
+            "{SOURCE}static int hidden(void) {{ return 1; }}\nint g(void) {{ return hidden(); }}\nint data = 3;\n"
+        );
+        let mut found = functions(&built(root, "a", &more)).unwrap();
+        found.retain(|name| !name.starts_with('_'));
+        found.sort();
+        assert_eq!(found, ["f", "g"]);
     }
 
     #[test]

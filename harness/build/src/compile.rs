@@ -14,7 +14,7 @@ use kopt_schema::{FORMAT_VERSION, knobs};
 use crate::error::BuildError;
 use crate::sandbox::{self, Walls};
 use crate::toolchain::{self, Compiler};
-use crate::{digest, environment};
+use crate::{code, digest, environment};
 
 /// How objects are linked. Undefined names are refused here, with the linker's message, and not at load time. Without the
 /// toolchain's start files an object has no constructor and no writable byte but what its sources put there, and all of it is
@@ -115,6 +115,7 @@ pub(crate) fn compile_recipe(
         format: FORMAT_VERSION,
         class: manifest.class,
         object: None,
+        prepares: false,
         digest: String::new(),
         missing: None,
         plan,
@@ -160,6 +161,7 @@ pub(crate) fn compile_recipe(
                     .push_str(&format!("the compiler could read and write other files than the crate's: {lacking}\n"));
             }
             candidate.digest = digest::of_file(&object)?;
+            candidate.prepares = manifest.class == Class::Native && prepares(&object, &manifest.op)?;
             candidate.object = object.file_name().map(str::to_owned);
         }
         Err(reason) => candidate.missing = Some(reason.clone()),
@@ -168,6 +170,20 @@ pub(crate) fn compile_recipe(
     let json = serde_json::to_vec_pretty(&candidate).map_err(|error| BuildError::file(&file)(error.into()))?;
     std::fs::write(&file, json).map_err(BuildError::file(&file))?;
     Ok(Built { candidate, file, objects, remarks })
+}
+
+/// Whether the object prepares weights: by its exports, since sources are all that a candidate may change.
+fn prepares(object: &Utf8Path, op: &str) -> Result<bool, BuildError> {
+    let wanted = [format!("{op}_prepare_size"), format!("{op}_prepare")];
+    let found = code::functions(object)?;
+    match wanted.each_ref().map(|name| found.contains(name)) {
+        [true, true] => Ok(true),
+        [false, false] => Ok(false),
+        [has_size, _] => {
+            let [has, lacks] = if has_size { [0, 1] } else { [1, 0] }.map(|index| &wanted[index]);
+            Err(BuildError::Prepare { has: has.clone(), lacks: lacks.clone() })
+        }
+    }
 }
 
 /// The chosen value of each declared knob: what the knobs header defines, else the manifest's default.

@@ -42,6 +42,16 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Half of a preparation.
+    #[error(
+        "the object exports `{has}` and not `{lacks}`\nhint: a kernel that prepares its weights exports both, one that does not neither"
+    )]
+    Prepare {
+        /// The function that is there.
+        has: String,
+        /// The one that is not.
+        lacks: String,
+    },
     /// The header is no valid description of arguments.
     #[error("{header}: {reason}")]
     Header {

@@ -61,7 +61,7 @@ pub fn sanitized(
         std::fs::write(&path, text).map_err(BuildError::file(&path)).map(|()| path)
     };
     let list: String = entries.iter().map(|entry| format!("ENTRY({entry})\n")).collect();
-    write("entries.inc", &list)?;
+    write("entries.inc", &format!("{list}PREPARES({})\n", manifest.op))?;
     let driver = write("driver.c", DRIVER)?;
     let c = toolchain::host(false)?;
     let site = |compiler| Site::new(folder, manifest, compiler, &recipe.flags, out, out);

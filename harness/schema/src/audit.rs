@@ -87,6 +87,9 @@ pub struct Finding {
     pub rule: String,
     /// How much it weighs.
     pub severity: Severity,
+    /// It is a place that outlives a call: what is kept there is a memory of past calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps: bool,
     /// What was found: the name of an import or a variable, an instruction.
     pub what: String,
     /// The function or variable it is in.

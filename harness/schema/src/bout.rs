@@ -37,9 +37,20 @@ pub enum JudgeRequest {
         /// Everything random in it follows from this, hexadecimal.
         seed: String,
     },
+    /// Trace incumbent and candidate on one shape, in fresh processes: [`STEPS`] steps of a training run, and what it is
+    /// worth to each when something of a step comes again.
+    Trace {
+        /// Everything random in it follows from this, hexadecimal.
+        seed: String,
+        /// The shape.
+        case: String,
+    },
     /// Measure what the device can do at most.
     Ceilings,
 }
+
+/// Steps of a trace.
+pub const STEPS: usize = 8;
 
 /// Who meets, and on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,6 +110,8 @@ pub enum JudgeReply {
     },
     /// The launch was measured.
     Launched(LaunchRecord),
+    /// The shape was traced.
+    Traced(TraceRecord),
     /// A contestant lost: nothing more is measured.
     Lost(Forfeit),
     /// The device's ceilings.
@@ -152,6 +165,93 @@ pub struct CaseInfo {
     pub places: usize,
     /// Contents with known results that can be dealt.
     pub contents: u64,
+    /// How its rows are spread over groups; none where the op has no groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
+}
+
+/// How rows are spread over groups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Routing {
+    /// The kind, one of [`crate::operator::ROUTINGS`] for the standard ops.
+    pub kind: String,
+    /// All other parameters of the shape: two shapes with the same differ in the kind alone.
+    pub sizes: String,
+}
+
+/// One trace of a shape: incumbent and candidate, each in a process of its own that has seen nothing before.
+///
+/// Every step has activations and gradients at addresses that are new to the process; weights stay where they are and have
+/// new contents. All memory is flushed from the caches before a call, whichever it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct TraceRecord {
+    /// What everything random in it followed from.
+    pub seed: String,
+    /// The shape.
+    pub case: String,
+    /// Incumbent and candidate.
+    pub sides: Vec<TraceSide>,
+}
+
+/// What one contestant did in a trace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct TraceSide {
+    /// What a step calls, in order: `prepare` first where there is one, then the entries.
+    pub entries: Vec<String>,
+    /// Entries whose results depend on what was prepared: without it they are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<String>,
+    /// The calls, in the order they were made.
+    pub calls: Vec<TracedCall>,
+}
+
+/// One call of all entries of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct TracedCall {
+    /// Number of the step, from 0.
+    pub step: usize,
+    /// What was new about it.
+    pub probe: Probe,
+    /// Device time of each entry.
+    pub device_ns: Vec<u64>,
+    /// Its results were wrong here, and right in a process that had made no call before: what differs is what it remembers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<String>,
+}
+
+/// What is new about a traced call, and what comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// A step of training: new contents everywhere, activations and gradients at new addresses.
+    Fresh,
+    /// The addresses come again, with new contents: what the following are compared with.
+    Refilled,
+    /// Everything comes again.
+    Same,
+    /// The weights come again, with new activations at the same addresses.
+    Weight,
+    /// The contents come again, at other addresses.
+    Moved,
+}
+
+impl Probe {
+    /// What comes again, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Fresh => "in a step with new tensors",
+            Self::Refilled => "when the same addresses come with new contents",
+            Self::Same => "when a call comes again as it was",
+            Self::Weight => "when the weights come again with new activations",
+            Self::Moved => "when the same contents come at other addresses",
+        }
+    }
 }
 
 /// Why a contestant lost.

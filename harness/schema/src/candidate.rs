@@ -16,6 +16,10 @@ pub struct Candidate {
     pub class: Class,
     /// The object's file, beside this one; none where the compiler is missing.
     pub object: Option<String>,
+    /// It exports `<op>_prepare_size` and `<op>_prepare`: something derived from the weights is made once a step, in memory of
+    /// the harness, and every entry gets it.
+    #[serde(default)]
+    pub prepares: bool,
     /// SHA-256 of the object, in hexadecimal.
     pub digest: String,
     /// Why there is no object.

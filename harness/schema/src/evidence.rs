@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Audit;
-use crate::bout::{Arrangement, Forfeit, Handicap, LaunchRecord};
+use crate::bout::{Arrangement, Forfeit, Handicap, LaunchRecord, TraceRecord};
 use crate::exit::Exit;
 use crate::manifest::{Backend, Class};
 use crate::message::FailureKind;
@@ -64,6 +64,9 @@ pub struct Evidence {
     pub ceilings: Option<Ceilings>,
     /// The raw data.
     pub stages: Vec<Stage>,
+    /// The candidate in steps of training, beside the incumbent; empty where no accept was at stake.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<TraceRecord>,
     /// The contestant that lost by what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forfeit: Option<Forfeit>,
@@ -89,6 +92,9 @@ pub struct Side {
     pub flags: Vec<String>,
     /// Chosen knob values.
     pub knobs: BTreeMap<String, i64>,
+    /// It prepares its weights: the cost of it is part of every call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prepares: bool,
     /// What the audit of the object found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
@@ -146,6 +152,9 @@ pub struct Terms {
     pub core: Vec<String>,
     /// Seconds that the whole may take.
     pub max_time_s: f64,
+    /// An accept needs a trace with fresh tensors.
+    #[serde(default)]
+    pub trace: bool,
 }
 
 /// A shape that was not compared.
@@ -242,6 +251,9 @@ pub enum Ruling {
     RolledBackNoise,
     /// The control fired: the machine was disturbed and no verdict is given.
     Contaminated,
+    /// A gain that training does not have: it vanishes under skew or with fresh tensors, or rests on a cache that is used
+    /// once.
+    Overfit,
     /// A contestant gave wrong results or did not answer.
     Incorrect,
     /// A contestant broke the rules of measurement.
@@ -254,7 +266,7 @@ impl Ruling {
     pub const fn exit(self) -> Exit {
         match self {
             Self::Accepted | Self::AcceptedTradeOff => Exit::Ok,
-            Self::RolledBack => Exit::Regressed,
+            Self::RolledBack | Self::Overfit => Exit::Regressed,
             Self::RolledBackNoise | Self::Contaminated => Exit::Inconclusive,
             Self::Incorrect => Exit::Incorrect,
             Self::IntegrityViolation => Exit::Integrity,
@@ -270,6 +282,7 @@ impl Ruling {
             Self::RolledBack => "ROLLED BACK",
             Self::RolledBackNoise => "ROLLED BACK (noise)",
             Self::Contaminated => "NO VERDICT (contaminated)",
+            Self::Overfit => "ROLLED BACK (over-fit)",
             Self::Incorrect => "REJECTED (incorrect)",
             Self::IntegrityViolation => "REJECTED (integrity)",
         }

@@ -39,6 +39,14 @@ const fn size(name: &'static str) -> Parameter {
 /// How rows are spread over groups in `grouped_matmul`.
 pub const ROUTINGS: &[&str] = &["uniform", "top2-capacity-1.0", "top1-capacity-1.25", "skewed", "empty", "ragged"];
 
+/// Which kinds of routing a set of shapes lacks: a gain on groups of equal size says nothing of a mixture of experts in
+/// training.
+#[must_use]
+pub fn missing_routings<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<&'static str> {
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    ROUTINGS.iter().copied().filter(|routing| !kinds.contains(routing)).collect()
+}
+
 /// All standard operators.
 pub const STANDARD: &[StandardOperator] = &[
     StandardOperator {

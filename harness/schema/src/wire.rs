@@ -72,6 +72,13 @@ pub enum Request {
         /// A share of each call's time that is waited after it, inside the timed region: a known slowdown.
         handicap: f64,
     },
+    /// Ask a function for a number of bytes: how much memory a preparation takes.
+    Size {
+        /// The function.
+        symbol: String,
+        /// Its args struct, with null pointers.
+        args: Vec<u8>,
+    },
     /// Measure what the device can do at most, in a process that has loaded nothing.
     Ceilings {
         /// Which backend.
@@ -121,6 +128,9 @@ pub struct EntryCall {
     pub args: Vec<u8>,
     /// Fields: where each stands in the struct.
     pub fields: Vec<ArgField>,
+    /// The buffer that the function gets as its second argument (`prepare`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<usize>,
     /// Launches of one call (class `device`).
     pub launches: Vec<Launch>,
     /// Scratch buffers of one call (class `device`).
@@ -194,6 +204,11 @@ pub enum Reply {
     Timed {
         /// Seconds in all.
         seconds: f64,
+    },
+    /// The function's answer.
+    Size {
+        /// Bytes; negative where it refuses.
+        bytes: i64,
     },
     /// The device's ceilings.
     Ceilings {

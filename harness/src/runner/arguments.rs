@@ -8,15 +8,18 @@ use kopt_schema::manifest::{Manifest, ShapeValue};
 use kopt_schema::plan::{self, Plan, PlanContext};
 use kopt_schema::wire::{ArgField, EntryCall, Scratch};
 
+use super::prepare;
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, FieldKind};
 
-/// Everything about an entry's call but the addresses. Its buffers stand in the arena from `first_buffer` on.
+/// Everything about an entry's call but the addresses. Its buffers stand in the arena from `first_buffer` on; `prepared` is
+/// what was prepared for it. An entry whose struct has no field for that does without.
 pub(crate) fn entry_call(
     kernel: &dyn Kernel,
     layout: &EntryLayout,
     case: &Case,
     first_buffer: usize,
+    prepared: Option<usize>,
     plan: Option<&Plan>,
     knobs: &BTreeMap<String, i64>,
 ) -> Result<EntryCall, String> {
@@ -28,6 +31,11 @@ pub(crate) fn entry_call(
         let name = field.name;
         let mut put = |bytes: &[u8]| args[field.offset..field.offset + bytes.len()].copy_from_slice(bytes);
         let (size, buffer) = match field.kind {
+            // Null where nothing is prepared.
+            FieldKind::Pointer { writable: false } if name == prepare::FIELD => (8, prepared),
+            FieldKind::Pointer { writable: true } if name == prepare::FIELD => {
+                return Err(format!("field `{name}` of `{}_args`: its pointer must be const", layout.symbol));
+            }
             FieldKind::Pointer { writable } => {
                 let known = own.iter().find(|buffer| buffer.name == name);
                 let known = known.ok_or_else(|| unknown(kernel, layout, name, own.iter().map(|buffer| buffer.name)))?;
@@ -78,7 +86,7 @@ pub(crate) fn entry_call(
         let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
         workspace = plan.workspace(&scope)?.into_iter().map(scratch).collect();
     }
-    Ok(EntryCall { symbol: layout.symbol.to_owned(), args, fields, launches, workspace })
+    Ok(EntryCall { symbol: layout.symbol.to_owned(), args, fields, second: None, launches, workspace })
 }
 
 /// Reads a candidate's launch plan.

@@ -10,7 +10,7 @@ use kopt_schema::DType;
 use kopt_schema::wire::{self, Placed};
 
 use super::memory::{Layout, Placer};
-use crate::kernel::Buffer;
+use crate::kernel::{Buffer, Role};
 
 /// A layout. Files are numbered: 0 holds the inputs, 1 the outputs.
 #[derive(Debug, Clone)]
@@ -28,8 +28,18 @@ pub(crate) struct Blueprint {
 }
 
 impl Blueprint {
-    /// Lays out `windows` copies of the buffers.
+    /// Lays out `windows` copies of the buffers. Weights of one name are one buffer, whichever entries read them: forward and
+    /// backward of a step have the same.
     pub(crate) fn new(buffers: Vec<Buffer>, windows: usize, layout: Layout, noise: u64, turn: u64) -> Self {
+        Self::lay_out(buffers, windows, layout, [noise, turn], false)
+    }
+
+    /// The same, with weights that stay where they are in all windows: those of a training run, changed in place.
+    pub(crate) fn of_training(buffers: Vec<Buffer>, windows: usize, noise: u64) -> Self {
+        Self::lay_out(buffers, windows, Layout::Packed, [noise, 0], true)
+    }
+
+    fn lay_out(buffers: Vec<Buffer>, windows: usize, layout: Layout, [noise, turn]: [u64; 2], pinned: bool) -> Self {
         let mut files = [Placer::default(), Placer::default()];
         let mut placed: Vec<Placed> = Vec::new();
         for buffer in &buffers {
@@ -37,9 +47,13 @@ impl Blueprint {
             placed.push(Placed { name, written: buffer.written, bytes: buffer.bytes(), offsets: Vec::new() });
         }
         for _ in 0..windows {
-            for (buffer, place) in buffers.iter().zip(&mut placed) {
+            for (index, buffer) in buffers.iter().enumerate() {
+                let twin = buffers[..index].iter().position(|other| shares(other, buffer));
                 let file = &mut files[usize::from(buffer.written)];
-                place.offsets.push(file.place(buffer.bytes(), buffer.align, layout));
+                let before = placed[index].offsets.first().copied().filter(|_| pinned && is_weight(buffer));
+                let shared = twin.and_then(|twin| placed[twin].offsets.last().copied());
+                let offset = shared.or(before).unwrap_or_else(|| file.place(buffer.bytes(), buffer.align, layout));
+                placed[index].offsets.push(offset);
             }
         }
         let lens = [files[0].len, files[1].len];
@@ -141,6 +155,16 @@ impl Blueprint {
             entries,
         }
     }
+}
+
+/// Whether it is something that an optimizer changes between steps.
+pub(crate) fn is_weight(buffer: &Buffer) -> bool {
+    buffer.role == Role::Weight && !buffer.written
+}
+
+/// Whether two entries read the same weight.
+pub(crate) fn shares(one: &Buffer, other: &Buffer) -> bool {
+    is_weight(one) && one == other
 }
 
 pub(crate) fn mix(noise: u64, index: usize) -> u64 {

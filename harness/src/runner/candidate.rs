@@ -26,6 +26,8 @@ pub(crate) struct Loaded {
     pub knobs: BTreeMap<String, i64>,
     /// Defences that it runs without, for tests of these.
     pub without: Vec<Defence>,
+    /// The op whose weights it prepares, if it does.
+    pub prepares: Option<String>,
 }
 
 /// Why there is nothing to run.
@@ -77,6 +79,7 @@ impl Loaded {
             None => None,
         };
         let kernels = plan.iter().flat_map(Plan::kernels).map(str::to_owned).collect();
+        let prepares = candidate.prepares.then(|| manifest.op.clone());
         Ok(Self {
             class: candidate.class,
             object,
@@ -85,6 +88,7 @@ impl Loaded {
             kernels,
             knobs: candidate.knobs,
             without: Vec::new(),
+            prepares,
         })
     }
 }

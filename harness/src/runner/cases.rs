@@ -35,6 +35,8 @@ pub(crate) enum Sizes {
 pub(crate) struct TrialSpec {
     pub name: String,
     pub layout: &'static EntryLayout,
+    /// The forward entry, whose struct a preparation is given.
+    pub forward: &'static EntryLayout,
     pub sizes: Sizes,
     pub distribution: Distribution,
     pub heavy: bool,
@@ -71,11 +73,20 @@ pub(crate) fn entries(package: &Package, kernel: &dyn Kernel) -> Result<Vec<&'st
 pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest) -> Result<Vec<TrialSpec>, String> {
     let mut specs = Vec::new();
     let listed: BTreeSet<_> = manifest.shapes.iter().map(|shape| format!("{:?}", shape.parameters)).collect();
-    for layout in entries(package, kernel)? {
+    let layouts = entries(package, kernel)?;
+    for layout in layouts.iter().copied() {
+        let forward = layouts[0];
         let mut push = |case: &str, sizes: &Sizes, distributions: &[Distribution], heavy: bool| {
             for distribution in distributions {
                 let name = format!("{}/{case}/{}", layout.symbol, distribution.name());
-                specs.push(TrialSpec { name, layout, sizes: sizes.clone(), distribution: *distribution, heavy });
+                specs.push(TrialSpec {
+                    name,
+                    layout,
+                    forward,
+                    sizes: sizes.clone(),
+                    distribution: *distribution,
+                    heavy,
+                });
             }
         };
         for shape in &manifest.shapes {

@@ -33,11 +33,13 @@ pub(crate) fn is_asked() -> bool {
 pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Result<ExitCode, String> {
     let (manifest, output) = (package.manifest(), Output::open()?);
     let candidate = Loaded::of(package, &manifest);
-    for layout in cases::entries(package, kernel)? {
+    let layouts = cases::entries(package, kernel)?;
+    for layout in layouts.iter().copied() {
         for shape in &manifest.shapes {
             let case = Case { shape: shape.clone(), dtype: manifest.dtype };
             let seed = getrandom::u64().map_err(|error| format!("no secret seed: {error}"))?;
-            let mut trial = Certification { kernel, manifest: &manifest, layout, case: &case, seed, taken: Vec::new() };
+            let (layout, forward, taken) = (layout, layouts[0], Vec::new());
+            let mut trial = Certification { kernel, manifest: &manifest, layout, forward, case: &case, seed, taken };
             let tried = trial.try_mutants();
             let (honest, missing) = match &candidate {
                 Ok(candidate) => trial.honest(candidate, &tried)?,
@@ -62,6 +64,7 @@ struct Certification<'a> {
     kernel: &'static dyn Kernel,
     manifest: &'a Manifest,
     layout: &'static EntryLayout,
+    forward: &'static EntryLayout,
     case: &'a Case,
     seed: u64,
     taken: Vec<MutantTaken>,
@@ -142,7 +145,8 @@ impl Certification<'_> {
         for distribution in distributions {
             let name = format!("{}/{}/{}", self.layout.symbol, self.case.shape.name, distribution.name());
             let sizes = Sizes::Given(self.case.shape.clone());
-            let spec = TrialSpec { name, layout: self.layout, sizes, distribution: *distribution, heavy: false };
+            let (layout, forward, distribution) = (self.layout, self.forward, *distribution);
+            let spec = TrialSpec { name, layout, forward, sizes, distribution, heavy: false };
             let attempt = Attempt { spec: &spec, case: self.case.clone(), seed: self.seed };
             let called = correctness::called(self.kernel, self.manifest, candidate, &attempt);
             let (arena, expected) = match called {

@@ -128,7 +128,9 @@ impl Contestant {
 
     /// Loads the candidate.
     pub(crate) fn load(&mut self, candidate: &Loaded, backend: Backend, symbols: &[String]) -> Result<(), Loss> {
-        let symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
+        let mut symbols = if candidate.class == Class::Device { candidate.kernels.clone() } else { symbols.to_vec() };
+        let prepare = |op: &String| ["prepare_size", "prepare"].map(|function| format!("{op}_{function}"));
+        symbols.extend(candidate.prepares.iter().flat_map(prepare));
         let object = candidate.object.to_string();
         let without = candidate.without.clone();
         match self.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols, without }, START)? {
@@ -380,12 +382,18 @@ impl Contestant {
     }
 }
 
-impl Drop for Contestant {
-    fn drop(&mut self) {
-        // The whole group: a kernel may have forked.
+impl Contestant {
+    /// Ends it, and whatever it started: the whole group, since a kernel may have forked.
+    pub(crate) fn end(&mut self) {
         self.signal(rustix::process::Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Contestant {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -18,7 +18,7 @@ use super::cases::{self, TrialSpec};
 use super::contestant::{Contestant, Loss};
 use super::memory::Layout;
 use super::output::Output;
-use super::{arguments, compare, environment};
+use super::{compare, environment, prepare};
 use crate::kernel::{Case, Kernel};
 use crate::package::Package;
 use crate::tensor::{Draw, Expected, Tensors};
@@ -149,7 +149,7 @@ impl<'a> Attempt<'a> {
 /// How many attempts of a trial may share a process. Where all that runs of a candidate runs on the device, a process is
 /// worth nothing but its context, and making that takes longer than a small trial; code on the host gets one of its own.
 pub(crate) fn together(candidate: &Loaded, spec: &TrialSpec) -> usize {
-    if candidate.class == Class::Device && !spec.heavy { 8 } else { 1 }
+    if candidate.class == Class::Device && !spec.heavy { 32 } else { 1 }
 }
 
 /// Attempts in a process of their own, and every element of every output compared. The first that fails, and why.
@@ -160,12 +160,24 @@ pub(crate) fn attempt(
     attempts: &[Attempt<'_>],
 ) -> Result<(), (usize, Loss)> {
     let drawn = attempts.iter().enumerate().map(|(index, attempt)| {
-        let drawn = Drawn::new(kernel, candidate, attempt).map_err(|loss| (index, loss))?;
+        let drawn = Drawn::new(kernel, manifest, candidate, attempt).map_err(|loss| (index, loss))?;
         Ok(drawn)
     });
-    let drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
-    call_all(manifest, candidate, attempts, &drawn)?;
-    for (number, (attempt, drawn)) in attempts.iter().zip(drawn).enumerate() {
+    let mut drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
+    let mut contestant = call_all(manifest, candidate, attempts, &drawn)?;
+    if candidate.prepares.is_some() {
+        // What was prepared must follow the weight: a second step has another one at the same address.
+        for (number, (attempt, drawn)) in attempts.iter().zip(&mut drawn).enumerate() {
+            let again = drawn.verdict(kernel, attempt).and_then(|()| {
+                drawn.fill(kernel, attempt, "inputs of the second step");
+                drawn.calls_of(manifest, &mut contestant, number)
+            });
+            again.map_err(|loss| (number, loss))?;
+        }
+    }
+    // Nothing that it started may go on while outputs are read.
+    drop(contestant);
+    for (number, (attempt, drawn)) in attempts.iter().zip(&drawn).enumerate() {
         drawn.verdict(kernel, attempt).map_err(|loss| (number, loss))?;
     }
     Ok(())
@@ -178,81 +190,99 @@ pub(crate) fn called(
     candidate: &Loaded,
     attempt: &Attempt<'_>,
 ) -> Result<(Arena, Vec<Expected>), Loss> {
-    let drawn = Drawn::new(kernel, candidate, attempt)?;
-    call_all(manifest, candidate, std::slice::from_ref(attempt), std::slice::from_ref(&drawn))
-        .map_err(|(_, loss)| loss)?;
-    drawn.left_behind(kernel, attempt)
+    let drawn = Drawn::new(kernel, manifest, candidate, attempt)?;
+    let called = call_all(manifest, candidate, std::slice::from_ref(attempt), std::slice::from_ref(&drawn));
+    drop(called.map_err(|(_, loss)| loss)?);
+    let expected = drawn.left_behind(kernel, attempt)?;
+    Ok((drawn.arena, expected))
 }
 
-/// Calls the kernel on the memory of each attempt, all in one process.
+/// Calls the kernel on the memory of each attempt, all in one process, which is still there.
 fn call_all(
     manifest: &Manifest,
     candidate: &Loaded,
     attempts: &[Attempt<'_>],
     drawn: &[Drawn],
-) -> Result<(), (usize, Loss)> {
+) -> Result<Contestant, (usize, Loss)> {
     let arenas: Vec<&Arena> = drawn.iter().map(|drawn| &drawn.arena).collect();
     let symbols: Vec<String> =
         attempts.first().map(|attempt| attempt.spec.layout.symbol.to_owned()).into_iter().collect();
     let mut contestant = Contestant::start(candidate, manifest.backend, &symbols, &arenas).map_err(|loss| (0, loss))?;
-    let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(manifest.check.timeout_s));
     for (number, drawn) in drawn.iter().enumerate() {
-        let called = contestant.attach(drawn.arena.wire(vec![drawn.call.clone()]));
-        let called = called.and_then(|number| contestant.call(number, 0, 0, limit));
-        called.map_err(|loss| (number, explain(loss, &contestant, number, &drawn.arena)))?;
+        let attached = contestant.attach(drawn.arena.wire(drawn.calls.clone())).map(|_| ());
+        attached.and_then(|()| drawn.calls_of(manifest, &mut contestant, number)).map_err(|loss| (number, loss))?;
     }
-    Ok(())
+    Ok(contestant)
 }
 
-/// The memory of an attempt, and the call on it.
+/// The memory of an attempt, and the calls on it: the entry, after a preparation where there is one.
 struct Drawn {
     inputs: Tensors,
     arena: Arena,
     /// A checksum of the inputs.
     before: u64,
-    call: EntryCall,
+    calls: Vec<EntryCall>,
 }
 
 impl Drawn {
-    fn new(kernel: &dyn Kernel, candidate: &Loaded, attempt: &Attempt<'_>) -> Result<Self, Loss> {
+    fn new(kernel: &dyn Kernel, manifest: &Manifest, candidate: &Loaded, attempt: &Attempt<'_>) -> Result<Self, Loss> {
         let Attempt { spec, case, seed } = attempt;
         let setup = |error: String| Loss::new(FailureKind::Setup, error);
-        let entry = spec.layout.symbol;
-        let buffers = kernel.buffers(entry, case);
-        let inputs = kernel.inputs(entry, case, spec.distribution, &mut Draw::new(*seed, "inputs"));
+        let mut buffers = kernel.buffers(spec.layout.symbol, case);
+        let sizes = prepare::sizes(kernel, manifest.backend, spec.forward, candidate, std::slice::from_ref(case))?;
+        buffers.extend(sizes.first().and_then(|bytes| prepare::buffer(*bytes)));
         let noise = Draw::new(*seed, "noise").bits();
-        let mut arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
+        let arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
             .map_err(|error| setup(format!("memory: {error}")))?;
-        arena.fill(0, 0, &inputs);
-        arena.poison(0);
-        let before = arena.input_sum();
-        let plan = candidate.plan.as_ref();
-        let call = arguments::entry_call(kernel, spec.layout, case, 0, plan, &candidate.knobs).map_err(setup)?;
-        Ok(Self { inputs, arena, before, call })
+        let buffers = &arena.blueprint.buffers;
+        let calls = prepare::step(kernel, spec.forward, &[(spec.layout, 0)], case, candidate, buffers);
+        let calls = calls.map_err(setup)?;
+        let mut drawn = Self { inputs: Tensors::default(), arena, before: 0, calls };
+        drawn.fill(kernel, attempt, "inputs");
+        Ok(drawn)
     }
 
-    /// What the call left behind, if it is all where it may be, and what is expected of it.
-    fn left_behind(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(Arena, Vec<Expected>), Loss> {
+    /// New contents and poison.
+    fn fill(&mut self, kernel: &dyn Kernel, attempt: &Attempt<'_>, purpose: &str) {
+        let Attempt { spec, case, seed } = attempt;
+        let draw = &mut Draw::new(*seed, purpose);
+        self.inputs = kernel.inputs(spec.layout.symbol, case, spec.distribution, draw);
+        self.arena.fill(0, 0, &self.inputs);
+        self.arena.poison(0);
+        self.before = self.arena.input_sum();
+    }
+
+    /// Makes the calls in a process that has this memory under `number`.
+    fn calls_of(&self, manifest: &Manifest, contestant: &mut Contestant, number: usize) -> Result<(), Loss> {
+        let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(manifest.check.timeout_s));
+        for call in 0..self.calls.len() {
+            let called = contestant.call(number, call, 0, limit);
+            called.map_err(|loss| explain(loss, contestant, number, &self.arena))?;
+        }
+        Ok(())
+    }
+
+    /// What is expected of what the call left behind, if all of that is where it may be.
+    fn left_behind(&self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<Vec<Expected>, Loss> {
         let Self { inputs, arena, before, .. } = self;
         let Attempt { spec, case, .. } = attempt;
-        if arena.input_sum() != before {
+        if arena.input_sum() != *before {
             return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
         }
         if let Some(place) = arena.trespass() {
             return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
         }
-        let expected = kernel.expect(spec.layout.symbol, case, &inputs, spec.distribution.rounding());
-        Ok((arena, expected))
+        Ok(kernel.expect(spec.layout.symbol, case, inputs, spec.distribution.rounding()))
     }
 
     /// Every element of every output, compared.
-    fn verdict(self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
+    fn verdict(&self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
         let setup = |error: String| Loss::new(FailureKind::Setup, error);
-        let (arena, expected) = self.left_behind(kernel, attempt)?;
-        for expected in expected {
+        let arena = &self.arena;
+        for expected in self.left_behind(kernel, attempt)? {
             let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
             let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
-            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, &arena, 0) {
+            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, arena, 0) {
                 return Err(loss);
             }
         }

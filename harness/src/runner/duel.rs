@@ -17,6 +17,7 @@ use super::cases;
 use super::contestant::{Contestant, Loss};
 use super::latency::Pool;
 use super::output::Output;
+use super::prepare;
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, Package};
 use crate::tensor::Draw;
@@ -61,7 +62,12 @@ pub(crate) fn run(
     let layouts = cases::entries(package, kernel)?;
     let cases: Vec<Case> =
         manifest.shapes.iter().map(|shape| Case { shape: shape.clone(), dtype: manifest.dtype }).collect();
-    let pools: Result<Vec<Pool>, Loss> = cases.iter().map(|case| Pool::new(kernel, &layouts, case)).collect();
+    let room = |side: &Loaded| prepare::sizes(kernel, manifest.backend, layouts[0], side, &cases);
+    let rooms = [room(&sides[0]), room(&sides[1])].map(|rooms| rooms.map_err(|loss| loss.message));
+    let [a, b] = rooms;
+    let rooms = a?.into_iter().zip(b?).map(|(a, b)| a.max(b));
+    let pools: Result<Vec<Pool>, Loss> =
+        cases.iter().zip(rooms).map(|(case, room)| Pool::new(kernel, &layouts, case, room)).collect();
     let pools = pools.map_err(|loss| loss.message)?;
     let seed = getrandom::u64().map_err(|error| error.to_string())?;
     let manifest = manifest.clone();
@@ -132,20 +138,21 @@ impl Duel {
     /// Blocks of one shape.
     fn case(&self, case: usize, contestants: &mut [Contestant], draw: &mut Draw) -> Result<LaunchCase, Loss> {
         let pool = &self.pools[case];
-        let time = |contestant: &mut Contestant, calls: u64, draw: &mut Draw| {
+        let time = |contestants: &mut [Contestant], side: usize, calls: u64, draw: &mut Draw| {
             let start = draw.between(0, pool.windows - 1);
             let windows = (0..pool.windows).map(|window| (start + window) % pool.windows).collect();
-            let entries = (0..self.layouts.len()).collect();
+            let prepares = usize::from(self.sides[side].prepares.is_some());
+            let entries = (0..self.layouts.len() + prepares).collect();
             let request =
                 Request::Time { arena: case, entries, windows, cold: true, calls, processor: false, handicap: 0.0 };
-            contestant.time(&request, LIMIT).map(|seconds| seconds / calls as f64)
+            contestants[side].time(&request, LIMIT).map(|seconds| seconds / calls as f64)
         };
         // Warm-up, first side by coin; its second call sets the size of a batch.
         let coin = draw.between(0, 1);
         let mut fastest = f64::INFINITY;
         for side in [coin, 1 - coin] {
-            time(&mut contestants[side], 1, draw)?;
-            fastest = fastest.min(time(&mut contestants[side], 1, draw)?);
+            time(contestants, side, 1, draw)?;
+            fastest = fastest.min(time(contestants, side, 1, draw)?);
         }
         let calls = (self.order.batch_s / fastest).ceil().clamp(1.0, MOST_CALLS) as u64;
         let (mut log_ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -153,7 +160,7 @@ impl Duel {
             let coin = draw.between(0, 1);
             let mut seconds = [0.0; 2];
             for side in [coin, 1 - coin, 1 - coin, coin] {
-                let measured = time(&mut contestants[side], calls, draw)?;
+                let measured = time(contestants, side, calls, draw)?;
                 seconds[side] += measured / 2.0;
                 all[side].push(measured);
             }

@@ -2,18 +2,24 @@
 //! kopt-build's `sanitize` reads (its header has the format). Nothing is expected of the results here: memory is what is
 //! looked at, and a case of a few thousand elements has every edge that a large one has.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use kopt_schema::bout::EXERCISE_ARGUMENT;
 use kopt_schema::manifest::Shape;
+use kopt_schema::wire::EntryCall;
 
-use super::arguments;
-use super::cases;
+use super::{arguments, cases, prepare};
 use crate::kernel::{Buffer, Case, Kernel};
-use crate::package::{EntryLayout, Package};
+use crate::package::Package;
 use crate::tensor::{Draw, encode};
 
 const MARK: u64 = 0x3165_7372_746f_706b;
+
+/// What a pointer of a call is to.
+const READ: usize = 0;
+const WRITTEN: usize = 1;
+const PREPARED: usize = 2;
 
 /// Elements of a case's largest buffer. A sanitizer takes some ten times as long as the kernel.
 const ELEMENTS: usize = 1 << 16;
@@ -46,7 +52,7 @@ fn calls(package: &'static Package, kernel: &dyn Kernel) -> Result<Vec<u8>, Stri
     let mut draw = Draw::new(getrandom::u64().map_err(|error| format!("no secret seed: {error}"))?, "exercise");
     let mut file = Vec::new();
     let mut count = 0;
-    for layout in layouts {
+    for layout in layouts.iter().copied() {
         let mut shapes: Vec<Shape> = manifest.shapes.iter().cloned().chain(kernel.odd_shapes()).collect();
         shapes.extend((0..RANDOM).map(|_| kernel.random_shape(&mut draw)));
         let distributions = kernel.distributions();
@@ -60,11 +66,19 @@ fn calls(package: &'static Package, kernel: &dyn Kernel) -> Result<Vec<u8>, Stri
             // for group sizes, which are in every one of them.
             let distribution = distributions[turn % distributions.len()];
             let tensors = kernel.inputs(layout.symbol, &case, distribution, &mut draw);
-            call(&mut file, kernel, layout, &case, &buffers, |buffer, bytes| {
+            let fill = |buffer: &Buffer, bytes: &mut [u8]| {
                 if let Some(values) = tensors.get(buffer.name) {
                     encode(values, buffer.dtype, bytes);
                 }
-            })?;
+            };
+            let prepared = layout.fields.iter().find(|field| field.name == prepare::FIELD).map(|field| field.offset);
+            if prepared.is_some() {
+                // Whether the candidate prepares anything, the driver knows.
+                call(&mut file, &prepare::call(kernel, layouts[0], &case, &buffers)?, &buffers, None, fill);
+                count += 1;
+            }
+            let entry = arguments::entry_call(kernel, layout, &case, 0, None, None, &BTreeMap::new())?;
+            call(&mut file, &entry, &buffers, prepared, fill);
             count += 1;
         }
     }
@@ -72,25 +86,28 @@ fn calls(package: &'static Package, kernel: &dyn Kernel) -> Result<Vec<u8>, Stri
     Ok(head.chain(file).collect())
 }
 
-/// One call.
+/// One call; `prepared` is where its struct wants what was prepared.
 fn call(
     file: &mut Vec<u8>,
-    kernel: &dyn Kernel,
-    layout: &EntryLayout,
-    case: &Case,
+    call: &EntryCall,
     buffers: &[Buffer],
+    prepared: Option<usize>,
     fill: impl Fn(&Buffer, &mut [u8]),
-) -> Result<(), String> {
-    let call = arguments::entry_call(kernel, layout, case, 0, None, &std::collections::BTreeMap::new())?;
+) {
     word(file, call.symbol.len());
     padded(file, call.symbol.as_bytes());
     word(file, call.args.len());
     padded(file, &call.args);
     let pointers: Vec<_> =
         call.fields.iter().filter_map(|field| Some((field.offset, &buffers[field.buffer?]))).collect();
-    word(file, pointers.len());
+    word(file, pointers.len() + usize::from(prepared.is_some()));
+    if let Some(offset) = prepared {
+        for value in [offset, 0, 0, PREPARED] {
+            word(file, value);
+        }
+    }
     for (offset, buffer) in pointers {
-        for value in [offset, buffer.bytes(), buffer.align, usize::from(buffer.written)] {
+        for value in [offset, buffer.bytes(), buffer.align, if buffer.written { WRITTEN } else { READ }] {
             word(file, value);
         }
         if !buffer.written {
@@ -99,7 +116,6 @@ fn call(
             padded(file, &bytes);
         }
     }
-    Ok(())
 }
 
 fn word(file: &mut Vec<u8>, value: usize) {

@@ -18,7 +18,7 @@ use super::duel;
 use super::measurement::DeviceTime;
 use super::memory::Layout;
 use super::output::Output;
-use super::{arguments, environment};
+use super::{environment, prepare};
 use crate::distribution::Distribution;
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, Package};
@@ -92,7 +92,7 @@ impl Bench {
         let layouts = cases::entries(self.package, self.kernel).map_err(setup)?;
         let ceilings = self.ceilings()?;
         self.output.send(&Message::Ceilings(ceilings.clone()));
-        let lines = layouts.len() + usize::from(layouts.len() > 1);
+        let lines = layouts.len() + usize::from(self.has_step(&layouts));
         let trials = self.manifest.shapes.len() * lines * 2;
         self.output.send(&Message::Plan(TrialPlan { kernel: self.package.name.to_owned(), trials }));
         // The report's bootstrap is for looking at; kopt takes its own samples. 100,000 resamples cost two seconds a case.
@@ -104,6 +104,11 @@ impl Bench {
         }
         criterion.final_summary();
         Ok(())
+    }
+
+    /// Whether there is a step beside the entries: several of them, or one and its preparation.
+    fn has_step(&self, layouts: &[&'static EntryLayout]) -> bool {
+        layouts.len() > 1 || self.candidate.prepares.is_some()
     }
 
     fn start(&self, layouts: &[&'static EntryLayout], arenas: &[&Arena]) -> Result<Contestant, Loss> {
@@ -132,18 +137,30 @@ impl Bench {
         criterion: &mut Criterion<DeviceTime>,
     ) -> Result<(), Loss> {
         let case = Case { shape: shape.clone(), dtype: self.manifest.dtype };
-        let pool = Pool::new(self.kernel, layouts, &case)?;
+        let room = prepare::sizes(
+            self.kernel,
+            self.manifest.backend,
+            layouts[0],
+            &self.candidate,
+            std::slice::from_ref(&case),
+        )?;
+        let pool = Pool::new(self.kernel, layouts, &case, room[0])?;
         let mut worker = self.start(layouts, &[&pool.arena])?;
         worker.attach(pool.arena.wire(pool.calls(self.kernel, layouts, &case, &self.candidate)?))?;
+        // A preparation comes before the entries; those that are timed alone find it made.
+        let prepares = usize::from(self.candidate.prepares.is_some());
+        for window in 0..prepares * pool.windows {
+            worker.call(0, 0, window, LIMIT)?;
+        }
         let cost = |layout: &&'static EntryLayout| self.kernel.cost(layout.symbol, &case);
         let mut lines: Vec<Timed<'_>> = layouts
             .iter()
             .enumerate()
-            .map(|(index, layout)| Timed { name: layout.symbol, entries: vec![index], cost: cost(layout) })
+            .map(|(index, layout)| Timed { name: layout.symbol, entries: vec![index + prepares], cost: cost(layout) })
             .collect();
-        if layouts.len() > 1 {
+        if self.has_step(layouts) {
             let total = layouts.iter().map(cost).fold(Cost::default(), |sum, cost| sum + cost);
-            lines.push(Timed { name: "step", entries: (0..layouts.len()).collect(), cost: total });
+            lines.push(Timed { name: "step", entries: (0..layouts.len() + prepares).collect(), cost: total });
         }
         let mut failure = None;
         for line in &lines {
@@ -232,14 +249,20 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Memory filled with fresh values.
-    pub(crate) fn new(kernel: &dyn Kernel, layouts: &[&'static EntryLayout], case: &Case) -> Result<Self, Loss> {
+    /// Memory filled with fresh values, with room for what is prepared.
+    pub(crate) fn new(
+        kernel: &dyn Kernel,
+        layouts: &[&'static EntryLayout],
+        case: &Case,
+        prepared: usize,
+    ) -> Result<Self, Loss> {
         let setup = |error: String| Loss::new(kopt_schema::message::FailureKind::Setup, error);
         let (mut buffers, mut firsts) = (Vec::new(), Vec::new());
         for layout in layouts {
             firsts.push(buffers.len());
             buffers.extend(kernel.buffers(layout.symbol, case));
         }
+        buffers.extend(prepare::buffer(prepared));
         let bytes: usize = buffers.iter().map(crate::kernel::Buffer::bytes).sum();
         let windows = (POOL / bytes.max(1)).clamp(1, WINDOWS);
         let seed = getrandom::u64().map_err(|error| setup(error.to_string()))?;
@@ -265,10 +288,8 @@ impl Pool {
         case: &Case,
         candidate: &Loaded,
     ) -> Result<Vec<kopt_schema::wire::EntryCall>, Loss> {
-        let call = |(layout, first): (&&'static EntryLayout, &usize)| {
-            arguments::entry_call(kernel, layout, case, *first, candidate.plan.as_ref(), &candidate.knobs)
-        };
-        let calls: Result<Vec<_>, String> = layouts.iter().zip(&self.firsts).map(call).collect();
-        calls.map_err(|error| Loss::new(kopt_schema::message::FailureKind::Setup, error))
+        let entries: Vec<_> = layouts.iter().copied().zip(self.firsts.iter().copied()).collect();
+        prepare::step(kernel, layouts[0], &entries, case, candidate, &self.arena.blueprint.buffers)
+            .map_err(|error| Loss::new(kopt_schema::message::FailureKind::Setup, error))
     }
 }

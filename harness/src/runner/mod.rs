@@ -7,6 +7,7 @@
 //! | `certify` | wrong results handed to the crate's own check |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
 //! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
+//! | `prepare` | weights that are prepared once a step, the only legal cache |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
 //! | `exercise` | calls for the sanitizers |
 //! | `contestant`, `worker` | the process that runs a kernel, from outside and from inside |
@@ -33,6 +34,7 @@ mod latency;
 mod measurement;
 mod memory;
 mod output;
+mod prepare;
 mod sandbox;
 mod worker;
 

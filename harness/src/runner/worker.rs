@@ -136,6 +136,7 @@ impl State {
                 let timing = Timing { arena, entries: &entries, windows: &windows, cold, calls, processor, handicap };
                 backend.time(&timing).map(|seconds| Reply::Timed { seconds })
             }
+            Request::Size { symbol, args } => backend.size(&symbol, &args).map(|bytes| Reply::Size { bytes }),
         }
     }
 }

@@ -58,6 +58,9 @@ pub fn check(context: &Context, shell: &mut Shell, request: &Request) -> Result<
     let mut tallies = Vec::with_capacity(kernels.len());
     for (kernel, executable) in kernels.iter().zip(&executables) {
         let job = Job { kernel, executable, arguments: request.arguments(), environment: request.environment() };
+        if let Some(lacks) = kernel.lacks_routings() {
+            shell.warn(&lacks);
+        }
         let tally = run(shell, &runner, &job)?;
         tell(shell, kernel, &tally, request)?;
         tallies.push(tally);

@@ -57,6 +57,11 @@ impl<'a> Live<'a> {
                 Ok(())
             }
             Event::Launched(progress) => self.launched(progress),
+            Event::Tracing(shape) => {
+                self.shell.progress().start("tracing", None);
+                self.shell.progress().at(0, &format!("{shape}: steps of training with fresh tensors"));
+                Ok(())
+            }
         }
     }
 

@@ -104,7 +104,7 @@ const fn style_of(ruling: Ruling) -> (Style, bool) {
     match ruling {
         Ruling::Accepted | Ruling::AcceptedTradeOff => (GOOD, true),
         Ruling::RolledBackNoise | Ruling::Contaminated => (MIND, false),
-        Ruling::RolledBack | Ruling::Incorrect | Ruling::IntegrityViolation => (BAD, false),
+        Ruling::RolledBack | Ruling::Overfit | Ruling::Incorrect | Ruling::IntegrityViolation => (BAD, false),
     }
 }
 

@@ -66,9 +66,12 @@ const SHAPES: &[(&str, &[&str])] = &[
         "grouped_matmul",
         &[
             r#"rows = 256, groups = 8, k = 128, n = 128, routing = "uniform""#,
-            r#"rows = 512, groups = 8, k = 256, n = 256, routing = "skewed""#,
+            r#"rows = 256, groups = 8, k = 128, n = 128, routing = "top2-capacity-1.0""#,
+            r#"rows = 256, groups = 8, k = 128, n = 128, routing = "top1-capacity-1.25""#,
+            r#"rows = 256, groups = 8, k = 128, n = 128, routing = "skewed""#,
+            r#"rows = 256, groups = 8, k = 128, n = 128, routing = "empty""#,
+            r#"rows = 256, groups = 8, k = 128, n = 128, routing = "ragged""#,
             r#"rows = 512, groups = 16, k = 128, n = 256, routing = "ragged""#,
-            r#"rows = 256, groups = 16, k = 256, n = 128, routing = "empty""#,
         ],
     ),
     (

@@ -74,6 +74,9 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     for note in &survey.notes {
         shell.note(note);
     }
+    if let Some(lacks) = kernel.lacks_routings() {
+        shell.warn(&lacks);
+    }
     if wanted.execution_mode == ExecutionMode::InPlace && !survey.dirty.is_empty() {
         return Err(Error::setup("the checkout has uncommitted changes")
             .cause(survey.dirty.iter().map(|path| path.to_string()).collect::<Vec<_>>().join(", "))

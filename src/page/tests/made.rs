@@ -31,12 +31,14 @@ pub fn evidence(share: f64, words: &str) -> Evidence {
         flags: vec!["-O3".to_owned(), words.to_owned()],
         knobs: BTreeMap::new(),
         audit: None,
+        prepares: false,
     };
     let case = |name: &str| CaseInfo {
         name: format!("{name}{words}"),
         cost: Cost { bytes_read: 1e6, bytes_written: 1e6, flops: 5e6 },
         places: 8,
         contents: 100,
+        routing: None,
     };
     let mut made = Evidence {
         format: 1,
@@ -72,6 +74,7 @@ pub fn evidence(share: f64, words: &str) -> Evidence {
             fma_flops_per_s: Some(1e11),
         }),
         stages: vec![stage(StageKind::Screen, 6, share, words), stage(StageKind::Confirmation, 9, share, words)],
+        trace: Vec::new(),
         forfeit: None,
         verdict: gate::placeholder(),
     };

@@ -203,6 +203,7 @@ fn the_transfer_check_makes_nothing_up() {
         estimated: Some(EstimatedGain::from_share(0.2, 0.5)),
         training_step: Some(estimate(0.07, 0.01)),
         decision: Some(TransferDecision::of(Bucket::W1)),
+        prepare_share: Some(0.05),
     };
     let text = transfer(&whole);
     let order: Vec<&str> = text.lines().map(|line| line[2..].split(':').next().unwrap()).collect();

@@ -95,6 +95,12 @@ impl Bucket {
         }
     }
 
+    /// Whether nothing is kept from one step to the next.
+    #[must_use]
+    pub const fn is_kernel(self) -> bool {
+        matches!(self, Self::K1 | Self::K2 | Self::K3 | Self::K4)
+    }
+
     /// Whether a gain of this bucket is rejected however large it is.
     #[must_use]
     pub const fn is_overfit(self) -> bool {

@@ -142,6 +142,14 @@ impl Shape {
         }
     }
 
+    /// How its rows are spread over groups; none where the op has no groups.
+    #[must_use]
+    pub fn routing(&self) -> Option<crate::bout::Routing> {
+        let kind = self.choice("routing");
+        let sizes = self.parameters.iter().filter(|(name, _)| name != "routing").cloned().collect::<Vec<_>>();
+        (!kind.is_empty()).then(|| crate::bout::Routing { kind: kind.to_owned(), sizes: default_name(&sizes) })
+    }
+
     /// The parameters as names of an expression.
     #[must_use]
     pub fn scope(&self) -> BTreeMap<String, Value> {

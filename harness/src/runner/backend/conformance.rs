@@ -106,7 +106,7 @@ fn entry(factor: f32, launches: Vec<Launch>, workspace: Vec<Scratch>) -> EntryCa
         field("n", 16, 8, None),
         field("factor", 24, 4, None),
     ];
-    EntryCall { symbol: "scale".to_owned(), args, fields, launches, workspace }
+    EntryCall { symbol: "scale".to_owned(), args, fields, second: None, launches, workspace }
 }
 
 /// Compiles the test kernel as a kernel crate's build script would.

@@ -16,7 +16,9 @@ use self::stack::Caller;
 use super::{Backend, BackendError, Ceilings, Timing};
 use crate::runner::memory::Mapping;
 
-type Entry = unsafe extern "C" fn(*const u8) -> i32;
+/// Every function of a kernel's header: an entry and one that tells a size take one argument and leave the second register
+/// alone, and of the result an entry's caller takes the lower half.
+type Entry = unsafe extern "C" fn(*const u8, *mut u8) -> i64;
 
 /// The CPU backend.
 pub(crate) struct Cpu {
@@ -48,6 +50,15 @@ struct Prepared {
     function: Entry,
     /// The args struct of each window, as 64-bit words so that it is aligned for every field it may have.
     args: Vec<Vec<u64>>,
+    /// The second argument in each window, of a function that has one.
+    second: Option<Vec<*mut u8>>,
+}
+
+impl Prepared {
+    fn aim(&self, caller: &mut Caller, window: usize) {
+        let second = self.second.as_ref().map_or(std::ptr::null_mut(), |second| second[window]);
+        caller.aim(self.function, &self.args[window], second);
+    }
 }
 
 impl Backend for Cpu {
@@ -87,7 +98,8 @@ impl Backend for Cpu {
             let (_, function) =
                 found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", entry.symbol)))?;
             let args = buffers.iter().map(|window| aligned(&filled(entry, window))).collect();
-            Ok(Prepared { function: *function, args })
+            let second = entry.second.map(|buffer| buffers.iter().map(|window| window[buffer].0).collect());
+            Ok(Prepared { function: *function, args, second })
         };
         let calls = arena.entries.iter().map(prepare).collect::<Result<_, BackendError>>()?;
         let addresses = (inputs.address(0) as u64, outputs.address(0) as u64);
@@ -97,15 +109,14 @@ impl Backend for Cpu {
 
     fn call(&mut self, arena: usize, entry: usize, window: usize) -> Result<i32, BackendError> {
         let prepared = self.arenas.get(arena).and_then(|arena| arena.calls.get(entry));
-        let args = prepared.and_then(|prepared| prepared.args.get(window));
-        let (Some(prepared), Some(args)) = (prepared, args) else {
+        let Some(prepared) = prepared.filter(|prepared| window < prepared.args.len()) else {
             return Err(BackendError::Failed("no such call".to_owned()));
         };
         self.caller.refresh();
-        self.caller.aim(prepared.function, args);
+        prepared.aim(&mut self.caller, window);
         // SAFETY: the struct has the size and layout of the header the object was compiled with, and its pointers are
         // mappings that live as long as this process. What the code does beyond that is what is being tested.
-        let status = unsafe { self.caller.call() };
+        let status = unsafe { self.caller.call() } as i32;
         self.caller.left().map_or(Ok(status), |left| Err(BackendError::CallingConvention(left)))
     }
 
@@ -126,10 +137,10 @@ impl Backend for Cpu {
                 for entry in timing.entries {
                     let prepared = &arena.calls[*entry];
                     caller.refresh();
-                    caller.aim(prepared.function, &prepared.args[window]);
+                    prepared.aim(caller, window);
                     let start = clock.now();
                     // SAFETY: as in `call`.
-                    let returned = unsafe { caller.call() };
+                    let returned = unsafe { caller.call() } as i32;
                     call += clock.now() - start;
                     if let Some(left) = caller.left() {
                         return Err(BackendError::CallingConvention(left));
@@ -146,9 +157,9 @@ impl Backend for Cpu {
             for call in 0..timing.calls {
                 for entry in timing.entries {
                     let prepared = &arena.calls[*entry];
-                    caller.aim(prepared.function, &prepared.args[window_of(call)]);
+                    prepared.aim(caller, window_of(call));
                     // SAFETY: as in `call`.
-                    let returned = unsafe { caller.call() };
+                    let returned = unsafe { caller.call() } as i32;
                     status = if returned == 0 { status } else { returned };
                 }
             }
@@ -159,6 +170,19 @@ impl Backend for Cpu {
             seconds = (calls + self.slowdown.after(clock, calls, timing.handicap)).as_secs_f64();
         }
         if status == 0 { Ok(seconds) } else { Err(BackendError::Returned(status)) }
+    }
+
+    fn size(&mut self, symbol: &str, args: &[u8]) -> Result<i64, BackendError> {
+        let library = self.library.as_ref().ok_or_else(|| BackendError::Failed("nothing is loaded".to_owned()))?;
+        // SAFETY: the header that declares the function gives it this type.
+        let function = *unsafe { library.get::<Entry>(symbol.as_bytes()) }
+            .map_err(|_| BackendError::Failed(format!("the object has no function `{symbol}`")))?;
+        let args = aligned(args);
+        self.caller.refresh();
+        self.caller.aim(function, &args, std::ptr::null_mut());
+        // SAFETY: the struct has the header's layout and null pointers, which the function is told not to follow.
+        let bytes = unsafe { self.caller.call() };
+        self.caller.left().map_or(Ok(bytes), |left| Err(BackendError::CallingConvention(left)))
     }
 
     fn ceilings(&mut self) -> Result<Ceilings, BackendError> {

@@ -101,6 +101,11 @@ pub(crate) trait Backend {
     /// Times calls; seconds in all.
     fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError>;
 
+    /// Asks a function of the host for a number of bytes.
+    fn size(&mut self, symbol: &str, _args: &[u8]) -> Result<i64, BackendError> {
+        Err(BackendError::Failed(format!("`{symbol}`: kernels of this backend prepare nothing")))
+    }
+
     /// Measures what the device can do at most.
     fn ceilings(&mut self) -> Result<Ceilings, BackendError>;
 }

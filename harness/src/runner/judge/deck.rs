@@ -9,6 +9,7 @@
 mod bases;
 mod device;
 mod host;
+mod steps;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kopt_schema::message::{Cost, FailureKind};
-use kopt_schema::wire::EntryCall;
 
 use self::bases::{Entry, Input, Known};
 use self::device::Device;
@@ -32,7 +32,7 @@ use crate::runner::blueprint::Blueprint;
 use crate::runner::candidate::Loaded;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::runner::memory::{Given, Layout};
-use crate::runner::{arguments, compare};
+use crate::runner::{compare, prepare};
 use crate::tensor::Draw;
 
 /// Places take at most this much memory, inputs and outputs of one contestant together, and are at most this many. On a
@@ -45,6 +45,8 @@ const PLACES: usize = 256;
 pub(crate) struct Deck {
     blueprint: Blueprint,
     store: Box<dyn Store>,
+    /// The device whose memory it is in.
+    table: Option<Arc<Table>>,
     entries: Vec<Entry>,
     bases: usize,
     dealt: Vec<Option<Deal>>,
@@ -58,12 +60,14 @@ pub(crate) struct Deck {
 }
 
 impl Deck {
-    /// Draws and evaluates the bases, and lays out memory for `contestants`: on the table's device, if there is a table.
+    /// Draws and evaluates the bases, and lays out memory for `contestants`, with room for what they prepare: on the table's
+    /// device, if there is a table.
     pub(crate) fn new(
         kernel: &dyn Kernel,
         layouts: &[&'static EntryLayout],
         case: &Case,
         contestants: usize,
+        prepared: usize,
         seed: u64,
         table: Option<&Arc<Table>>,
     ) -> Result<Self, Loss> {
@@ -74,6 +78,7 @@ impl Deck {
             entries.push(Entry { layout, first: buffers.len(), symmetry, bases: Vec::new() });
             buffers.extend(kernel.buffers(layout.symbol, case));
         }
+        buffers.extend(prepare::buffer(prepared));
         let bytes: usize = buffers.iter().map(crate::kernel::Buffer::bytes).sum();
         let memory = if table.is_some() { DEVICE_MEMORY } else { MEMORY };
         let places = (memory / bytes.max(1)).clamp(2, PLACES);
@@ -81,13 +86,11 @@ impl Deck {
         let axes = bases::axes(&entries);
         let variants = bases::variants(&blueprint, &axes, &entries);
         let bases = bases::draw(&mut entries, kernel, case, variants, &mut Draw::new(seed, "bases"));
-        let store: Box<dyn Store> = match table {
-            Some(table) => Box::new(Device::new(table, &blueprint, contestants, &entries)?),
-            None => Box::new(Host::new(blueprint.clone(), contestants)?),
-        };
+        let store = store(table, &blueprint, contestants, &entries)?;
         let cost = layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);
-        Ok(Self { blueprint, store, entries, bases, dealt, axes, seen, holders, cost })
+        let table = table.map(Arc::clone);
+        Ok(Self { blueprint, store, table, entries, bases, dealt, axes, seen, holders, cost })
     }
 
     pub(crate) fn places(&self) -> usize {
@@ -116,12 +119,11 @@ impl Deck {
         case: &Case,
         candidate: &Loaded,
     ) -> Result<kopt_schema::wire::Arena, String> {
-        let call = |entry: &Entry| {
-            arguments::entry_call(kernel, entry.layout, case, entry.first, candidate.plan.as_ref(), &candidate.knobs)
-        };
-        let calls: Result<Vec<EntryCall>, String> = self.entries.iter().map(call).collect();
+        let entries: Vec<_> = self.entries.iter().map(|entry| (entry.layout, entry.first)).collect();
+        let forward = self.entries.first().map(|entry| entry.layout).ok_or("an operator without an entry")?;
+        let calls = prepare::step(kernel, forward, &entries, case, candidate, &self.blueprint.buffers)?;
         let (on_device, lens) = self.store.lens();
-        Ok(self.blueprint.wire(on_device, lens, calls?))
+        Ok(self.blueprint.wire(on_device, lens, calls))
     }
 
     /// Forgets what was dealt: the processes that saw it are gone.
@@ -154,10 +156,7 @@ impl Deck {
         }
         places.truncate(count);
         let deals: Vec<(usize, Deal)> = places.iter().map(|place| (*place, self.draw_deal(draw))).collect();
-        self.put(&deals)?;
-        for (place, deal) in deals {
-            self.dealt[place] = Some(deal);
-        }
+        self.put(deals)?;
         Ok(places)
     }
 
@@ -167,8 +166,9 @@ impl Deck {
         let most = usize::from(bases::largest_exponent(&self.blueprint));
         let mut factor =
             || Factor { negative: draw.between(0, 1) == 1, exponent: u8::try_from(draw.between(0, most)).unwrap_or(0) };
-        let factors =
+        let mut factors: Vec<Vec<Factor>> =
             self.entries.iter().map(|entry| entry.symmetry.scaled.iter().map(|_| factor()).collect()).collect();
+        self.share_factors(&mut factors);
         let base = draw.between(0, self.bases - 1);
         let mut turns = Vec::new();
         for (axis, extent) in &self.axes {
@@ -182,9 +182,9 @@ impl Deck {
     }
 
     /// Writes contents to their places.
-    fn put(&mut self, deals: &[(usize, Deal)]) -> Result<(), Loss> {
+    fn put(&mut self, deals: Vec<(usize, Deal)>) -> Result<(), Loss> {
         let mut puts = Vec::new();
-        for (place, deal) in deals {
+        for (place, deal) in &deals {
             for (entry, factors) in self.entries.iter().zip(&deal.factors) {
                 for Input { number, buffer, bytes } in &entry.bases[deal.base].inputs {
                     let (name, dtype) = (self.blueprint.buffers[*buffer].name, self.blueprint.buffers[*buffer].dtype);
@@ -200,15 +200,24 @@ impl Deck {
                 }
             }
         }
-        self.store.put(&puts)
+        self.store.put(&puts)?;
+        for (place, deal) in deals {
+            self.dealt[place] = Some(deal);
+        }
+        Ok(())
     }
 
     /// Compares every output of the calls on these places, last call first: what is still being written is seen then.
     pub(crate) fn check(&mut self, outputs: usize, places: &[usize]) -> Result<Option<Loss>, Loss> {
+        self.check_entries(outputs, places, 0..self.entries.len())
+    }
+
+    /// The same for some of the entries.
+    fn check_entries(&mut self, outputs: usize, places: &[usize], numbers: Range<usize>) -> Result<Option<Loss>, Loss> {
         let mut claims = Vec::new();
         for place in places.iter().rev() {
             let Some(deal) = &self.dealt[*place] else { continue };
-            for (entry, factors) in self.entries.iter().zip(&deal.factors) {
+            for (entry, factors) in self.entries[numbers.clone()].iter().zip(&deal.factors[numbers.clone()]) {
                 for Known { number, expected } in &entry.bases[deal.base].outputs {
                     let index = self.blueprint.buffers[entry.first..].iter().position(|b| b.name == expected.name);
                     let Some(buffer) = index.map(|index| entry.first + index) else {
@@ -319,4 +328,17 @@ impl Deck {
             }
         }
     }
+}
+
+/// The memory of a deck, on the table's device if there is a table.
+fn store(
+    table: Option<&Arc<Table>>,
+    blueprint: &Blueprint,
+    contestants: usize,
+    entries: &[Entry],
+) -> Result<Box<dyn Store>, Loss> {
+    Ok(match table {
+        Some(table) => Box::new(Device::new(table, blueprint, contestants, entries)?),
+        None => Box::new(Host::new(blueprint.clone(), contestants)?),
+    })
 }

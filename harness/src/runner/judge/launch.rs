@@ -237,7 +237,7 @@ impl Launch<'_> {
             .filter(|handicap| handicap.case.as_ref().is_none_or(|case| case == name))
             .map(|handicap| handicap.share)
             .sum();
-        let entries = (0..self.judge.layouts.len()).collect();
+        let entries = (0..self.judge.calls(contestant)).collect();
         let (windows, calls) = (places.to_vec(), places.len() as u64);
         let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor: true, handicap };
         let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);

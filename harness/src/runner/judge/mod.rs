@@ -7,6 +7,7 @@
 //! | `deal` | a content under the operator's symmetries |
 //! | `deck` | the memory of a shape, fresh contents with known results, and what must not change |
 //! | `launch` | one launch: fresh processes through every shape, in random orders |
+//! | `trace` | steps of a training run, and what repetition is worth |
 //! | `watch` | what a contestant's process does besides answering |
 //!
 //! The contestants never learn a seed or an expected value, and whatever they do, it is one of them that loses.
@@ -17,6 +18,7 @@ mod check;
 mod deal;
 mod deck;
 mod launch;
+mod trace;
 mod watch;
 
 use std::fs::File;
@@ -38,6 +40,7 @@ use super::backend::cuda::table::Table;
 use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
+use super::prepare;
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, Package};
 use crate::tensor::Draw;
@@ -112,12 +115,21 @@ fn obey(
                 *judge = Some(opened);
                 JudgeReply::Opened(arrangement)
             }
-            Err(loss) => JudgeReply::Failed { message: loss.message, no_device: loss.no_device },
+            Err((Some(contestant), loss)) => JudgeReply::Lost(forfeit(contestant, None, loss)),
+            Err((None, loss)) => JudgeReply::Failed { message: loss.message, no_device: loss.no_device },
         },
         (JudgeRequest::Launch { seed }, Some(judge)) => match u64::from_str_radix(&seed, 16) {
             Ok(number) => match launch::run(judge, &seed, number) {
                 Ok(record) => JudgeReply::Launched(record),
                 Err(forfeit) => JudgeReply::Lost(forfeit),
+            },
+            Err(_) => failed(format!("`{seed}` is no seed")),
+        },
+        (JudgeRequest::Trace { seed, case }, Some(judge)) => match u64::from_str_radix(&seed, 16) {
+            Ok(number) => match trace::run(judge, &seed, number, &case) {
+                Ok(record) => JudgeReply::Traced(record),
+                Err(trace::Stopped::Lost(forfeit)) => JudgeReply::Lost(forfeit),
+                Err(trace::Stopped::Failed(message)) => failed(message),
             },
             Err(_) => failed(format!("`{seed}` is no seed")),
         },
@@ -136,8 +148,13 @@ fn obey(
 }
 
 impl Judge {
-    fn open(package: &'static Package, kernel: &'static dyn Kernel, bout: Bout) -> Result<(Self, Arrangement), Loss> {
-        let setup = |error: String| Loss::new(kopt_schema::message::FailureKind::Setup, error);
+    /// Opens a bout; if it cannot be, why, and which contestant is to blame if one is.
+    fn open(
+        package: &'static Package,
+        kernel: &'static dyn Kernel,
+        bout: Bout,
+    ) -> Result<(Self, Arrangement), (Option<usize>, Loss)> {
+        let setup = |error: String| (None, Loss::new(kopt_schema::message::FailureKind::Setup, error));
         if bout.version != BOUT_VERSION {
             let ours = "rebuild the base with the same version of the harness";
             return Err(setup(format!(
@@ -166,23 +183,37 @@ impl Judge {
         let mut seeds = Draw::new(seed, "decks");
         // References are what takes long: all shapes at once.
         let seeds: Vec<u64> = cases.iter().map(|_| seeds.bits()).collect();
+        let mut room = vec![0; cases.len()];
+        for (number, entrant) in entrants.iter().enumerate() {
+            let forward = layouts.first().ok_or_else(|| setup("an operator without an entry".to_owned()))?;
+            let sizes = prepare::sizes(kernel, manifest.backend, forward, &entrant.candidate, &cases)
+                .map_err(|loss| (Some(number), loss))?;
+            room.iter_mut().zip(sizes).for_each(|(room, size)| *room = size.max(*room));
+        }
         let (layouts_of, count) = (&layouts, entrants.len());
         // Where kernels run on a device of its own memory, so does what is dealt to them.
         let table = match manifest.backend {
-            Backend::Cuda => Some(Arc::new(Table::open()?)),
+            Backend::Cuda => Some(Arc::new(Table::open().map_err(|error| (None, error.into()))?)),
             Backend::Cpu | Backend::Hip => None,
         };
         let table = table.as_ref();
-        let decks: Result<Vec<Deck>, Loss> = std::thread::scope(|scope| {
-            let deck = |(case, seed)| scope.spawn(move || Deck::new(kernel, layouts_of, case, count, seed, table));
-            let threads: Vec<_> = cases.iter().zip(seeds).map(deck).collect();
+        let decks: Result<Vec<Deck>, (Option<usize>, Loss)> = std::thread::scope(|scope| {
+            let deck = |((case, seed), room)| {
+                scope.spawn(move || Deck::new(kernel, layouts_of, case, count, room, seed, table))
+            };
+            let threads: Vec<_> = cases.iter().zip(seeds).zip(room).map(deck).collect();
             let lost = |_| Err(setup("the reference could not be evaluated".to_owned()));
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Deck, Loss>>| match thread.join() {
+                Ok(deck) => deck.map_err(|loss| (None, loss)),
+                Err(error) => lost(error),
+            };
+            threads.into_iter().map(join).collect()
         });
         let judge = Self { kernel, manifest, layouts, cases, decks: decks?, entrants, bout };
         // Which device there is, and whether there is one at all.
-        let told =
-            |loss: Loss| Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss };
+        let told = |loss: Loss| {
+            (None, Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss })
+        };
         let worker = judge.worker().map_err(told)?;
         let arrangement = judge.arrangement(worker.device.clone(), worker.sandbox.clone());
         Ok((judge, arrangement))
@@ -193,12 +224,18 @@ impl Judge {
         Contestant::start(&self.entrants[0].candidate, self.manifest.backend, &symbols, &[])
     }
 
+    /// Calls that a contestant's step takes: one an entry, and one to prepare.
+    fn calls(&self, contestant: usize) -> usize {
+        self.layouts.len() + usize::from(self.entrants[contestant].candidate.prepares.is_some())
+    }
+
     fn arrangement(&self, device: String, sandbox: Sandbox) -> Arrangement {
         let case = |(case, deck): (&Case, &Deck)| CaseInfo {
             name: case.shape.name.clone(),
             cost: deck.cost,
             places: deck.places(),
             contents: deck.contents(),
+            routing: case.shape.routing(),
         };
         let huge_pages = self.decks.iter().all(Deck::huge_pages);
         Arrangement { device, huge_pages, sandbox, cases: self.cases.iter().zip(&self.decks).map(case).collect() }

@@ -24,7 +24,7 @@ pub(super) enum Caller {
     #[cfg(target_arch = "x86_64")]
     Clean(x86_64::Stack),
     /// As any function.
-    Plain(Option<(Entry, *const u64)>),
+    Plain(Option<(Entry, *const u64, *mut u8)>),
 }
 
 /// How far clean calls are in force here.
@@ -58,12 +58,12 @@ impl Caller {
         }
     }
 
-    /// Puts the next call's function and arguments in place.
-    pub(super) fn aim(&mut self, function: Entry, args: &[u64]) {
+    /// Puts the next call's function and arguments in place; the second is null for a function that has one only.
+    pub(super) fn aim(&mut self, function: Entry, args: &[u64], second: *mut u8) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Clean(stack) => stack.aim(function, args),
-            Self::Plain(next) => *next = Some((function, args.as_ptr())),
+            Self::Clean(stack) => stack.aim(function, args, second),
+            Self::Plain(next) => *next = Some((function, args.as_ptr(), second)),
         }
     }
 
@@ -72,14 +72,14 @@ impl Caller {
     /// # Safety
     /// As the function that it was aimed at asks; the arguments are still there.
     #[inline]
-    pub(super) unsafe fn call(&mut self) -> i32 {
+    pub(super) unsafe fn call(&mut self) -> i64 {
         match self {
             // SAFETY: the caller's.
             #[cfg(target_arch = "x86_64")]
             Self::Clean(stack) => unsafe { stack.call() },
             Self::Plain(next) => match *next {
                 // SAFETY: the caller's.
-                Some((function, args)) => unsafe { function(args.cast()) },
+                Some((function, args, second)) => unsafe { function(args.cast(), second) },
                 None => 0,
             },
         }
@@ -143,6 +143,7 @@ mod x86_64 {
     struct Frame {
         function: usize,
         args: *const u8,
+        second: *mut u8,
         /// The worker's own stack.
         own: u64,
         status: u64,
@@ -247,13 +248,14 @@ mod x86_64 {
             self.top.cast()
         }
 
-        pub(crate) fn aim(&mut self, function: Entry, args: &[u64]) {
+        pub(crate) fn aim(&mut self, function: Entry, args: &[u64], second: *mut u8) {
             let room = (ABOVE - ARGS) / size_of::<u64>();
             // SAFETY: frame and arguments lie in the open part above the stack; longer arguments stay where they are.
             unsafe {
                 let frame = &mut *self.frame();
                 frame.function = function as usize;
                 frame.args = args.as_ptr().cast();
+                frame.second = second;
                 if args.len() <= room {
                     let place = self.top.add(ARGS);
                     std::ptr::copy_nonoverlapping(args.as_ptr(), place.cast::<u64>(), args.len());
@@ -265,11 +267,11 @@ mod x86_64 {
         /// # Safety
         /// As the function that it was aimed at asks.
         #[inline]
-        pub(crate) unsafe fn call(&mut self) -> i32 {
+        pub(crate) unsafe fn call(&mut self) -> i64 {
             // SAFETY: the frame is whole (`refresh`, `aim`), and the stack below it open and nobody else's.
             unsafe {
                 enter(self.frame());
-                (*self.frame()).status as i32
+                (*self.frame()).status.cast_signed()
             }
         }
 
@@ -328,10 +330,10 @@ mod x86_64 {
             "push 0x202",
             "popfq",
             "mov rdi, [rsp + {args}]",
+            "mov rsi, [rsp + {second}]",
             "xor eax, eax",
             "xor ecx, ecx",
             "xor edx, edx",
-            "xor esi, esi",
             "xor r8d, r8d",
             "xor r9d, r9d",
             "xor r10d, r10d",
@@ -362,6 +364,7 @@ mod x86_64 {
             before = const offset_of!(Frame, before),
             after = const offset_of!(Frame, after),
             args = const offset_of!(Frame, args),
+            second = const offset_of!(Frame, second),
             function = const offset_of!(Frame, function),
             status = const offset_of!(Frame, status),
             flags = const offset_of!(Frame, flags),

@@ -1,13 +1,15 @@
 //! Bases: contents that were drawn and evaluated in f64, from which everything that is dealt follows.
 
+use std::sync::Arc;
+
 use kopt_schema::DType;
 
 use crate::distribution::Distribution;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Symmetry};
 use crate::package::EntryLayout;
-use crate::runner::blueprint::Blueprint;
+use crate::runner::blueprint::{Blueprint, is_weight};
 use crate::runner::judge::deal::Factor;
-use crate::tensor::{Draw, Expected, Values, encode};
+use crate::tensor::{Draw, Expected, Tensors, Values, encode};
 
 /// Bases are at most this many, and take at most so long in all, if that is more than one.
 const MOST: u64 = 64;
@@ -17,11 +19,12 @@ const REFERENCE_S: f64 = 1.0;
 const CONTENTS: u64 = 512;
 
 /// An entry's share of the buffers.
+#[derive(Clone)]
 pub(super) struct Entry {
     pub layout: &'static EntryLayout,
     pub first: usize,
     pub symmetry: Symmetry,
-    pub bases: Vec<Base>,
+    pub bases: Vec<Arc<Base>>,
 }
 
 /// A content that was drawn and evaluated.
@@ -51,11 +54,20 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
         if number > 1 && begun.elapsed().as_secs_f64() > REFERENCE_S {
             break;
         }
+        // Entries that read the same weight get the same one.
+        let mut weights = Tensors::default();
         for entry in entries.iter_mut() {
             let symbol = entry.layout.symbol;
-            let tensors = kernel.inputs(symbol, case, Distribution::Normal, source);
-            let expected = kernel.expect(symbol, case, &tensors, Distribution::Normal.rounding());
+            let mut tensors = kernel.inputs(symbol, case, Distribution::Normal, source);
             let buffers = kernel.buffers(symbol, case);
+            for buffer in buffers.iter().filter(|buffer| is_weight(buffer)) {
+                match (weights.get(buffer.name), tensors.get(buffer.name)) {
+                    (Some(values), _) => tensors.insert(buffer.name, values.clone()),
+                    (None, Some(values)) => weights.insert(buffer.name, values.clone()),
+                    (None, None) => {}
+                }
+            }
+            let expected = kernel.expect(symbol, case, &tensors, Distribution::Normal.rounding());
             let read = buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
             let input = |((index, buffer), number): ((usize, &Buffer), usize)| {
                 let mut bytes = vec![0; buffer.bytes()];
@@ -67,7 +79,7 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
             };
             let known = |(expected, number)| Known { number, expected };
             let outputs = expected.into_iter().zip(outputs.by_ref()).map(known).collect();
-            entry.bases.push(Base { inputs: read.zip(inputs.by_ref()).map(input).collect(), outputs });
+            entry.bases.push(Arc::new(Base { inputs: read.zip(inputs.by_ref()).map(input).collect(), outputs }));
         }
         bases += 1;
     }

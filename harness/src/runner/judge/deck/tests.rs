@@ -5,8 +5,10 @@ use kopt_schema::operator;
 
 use super::*;
 use crate::distribution::Distribution;
+use crate::kernel::Role;
 use crate::operators;
 use crate::runner::backend::BackendError;
+use crate::runner::blueprint;
 use crate::tensor::{Tensors, Values, decode, encode};
 use kopt_schema::DType;
 
@@ -36,7 +38,7 @@ fn decks(dtype: DType) -> Vec<(Box<dyn Kernel>, Case, Deck)> {
         let kernel = operators::standard(operator.name);
         let shape = kernel.random_shape(&mut Draw::new(7, "shape"));
         let case = Case { shape, dtype };
-        let deck = Deck::new(&kernel, &layouts(&kernel), &case, 3, 11, table).unwrap();
+        let deck = Deck::new(&kernel, &layouts(&kernel), &case, 3, 0, 11, table).unwrap();
         (kernel, case, deck)
     };
     let all = |table: Option<Arc<Table>>| operator::STANDARD.iter().map(move |one| deck(one, table.as_ref()));
@@ -121,7 +123,7 @@ fn results_of_another_deal_are_wrong() {
         let (dealt, again) = (deck.dealt.clone(), deck.dealt[places[0]].clone().unwrap());
         while deck.dealt[places[0]] == dealt[places[0]] {
             let other = deck.draw_deal(&mut draw);
-            deck.put(&[(places[0], other.clone())]).unwrap();
+            deck.put(vec![(places[0], other.clone())]).unwrap();
             deck.dealt[places[0]] = Some(other);
         }
         let loss = deck.check(0, &places).unwrap().unwrap();
@@ -255,7 +257,7 @@ fn elements_are_right_by_the_same_rule_everywhere() {
 fn a_device_holds_what_the_host_does() {
     let mut stores: Vec<_> = [DType::F32, DType::Bf16, DType::F16].map(decks).into_iter().flatten().collect();
     for (kernel, case, deck) in &mut stores {
-        let mut other = Deck::new(&*kernel, &layouts(&*kernel), case, 3, 11, None).unwrap();
+        let mut other = Deck::new(&*kernel, &layouts(&*kernel), case, 3, 0, 11, None).unwrap();
         let (image, wanted) = (deck.store.image().unwrap(), other.store.image().unwrap());
         let common = image.len().min(wanted.len());
         assert!(common > 0 && image[..common] == wanted[..common], "{} {:?}", kernel.op(), case.dtype);
@@ -265,11 +267,86 @@ fn a_device_holds_what_the_host_does() {
         for (place, other_place) in places.iter().zip(&other_places) {
             // Devices have other places, and so draw other deals: the same is dealt to both.
             let dealt = deck.dealt[*place].clone().unwrap();
-            other.put(&[(*other_place, dealt)]).unwrap();
+            other.put(vec![(*other_place, dealt)]).unwrap();
             for (index, buffer) in deck.blueprint.buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written) {
                 let got = deck.store.input(deck.blueprint.span(index, *place));
                 let wanted = other.store.input(other.blueprint.span(index, *other_place));
                 assert!(got == wanted, "{} {:?} {}", kernel.op(), case.dtype, buffer.name);
+            }
+        }
+    }
+}
+
+/// The bytes of every input at a place.
+fn inputs(deck: &Deck, place: usize) -> Vec<(usize, Vec<u8>)> {
+    let read = deck.blueprint.buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
+    read.map(|(index, _)| (index, deck.store.input(deck.blueprint.span(index, place)))).collect()
+}
+
+#[test]
+fn in_a_training_run_weights_change_in_place_and_everything_else_has_a_new_place() {
+    for (kernel, case, deck) in decks(DType::F32) {
+        let mut run = deck.of_training(8, 2, 5).unwrap();
+        let mut draw = Draw::new(3, "steps");
+        let mut before: Vec<Vec<(usize, Vec<u8>)>> = Vec::new();
+        for step in 0..8 {
+            run.deal_to(step, &mut draw).unwrap();
+            compute(&kernel, &case, &mut run, 1, step);
+            assert_eq!(run.check(1, &[step]).unwrap(), None, "{}", kernel.op());
+            run.restore(1, &[step]).unwrap();
+            assert_eq!(run.still(1, &[step]).unwrap(), None);
+            before.push(inputs(&run, step));
+        }
+        for (index, buffer) in run.blueprint.buffers.iter().enumerate() {
+            let starts: HashSet<usize> = (0..8).map(|step| run.blueprint.span(index, step).start).collect();
+            let is_weight = blueprint::is_weight(buffer);
+            assert_eq!(starts.len(), if is_weight { 1 } else { 8 }, "{} of {}", buffer.name, kernel.op());
+            if is_weight {
+                let contents = before.iter().map(|step| &step.iter().find(|(one, _)| *one == index).unwrap().1);
+                let contents: HashSet<&Vec<u8>> = contents.collect();
+                assert!(contents.len() > 4, "{} of {} changes", buffer.name, kernel.op());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_again_is_what_was_asked_for() {
+    for (kernel, case, deck) in decks(DType::F32) {
+        let mut run = deck.of_training(3, 1, 5).unwrap();
+        let mut draw = Draw::new(9, "steps");
+        run.deal_to(1, &mut draw).unwrap();
+        let before = inputs(&run, 1);
+        run.deal_beside_weights(1, &mut draw).unwrap();
+        compute(&kernel, &case, &mut run, 0, 1);
+        assert_eq!(run.check(0, &[1]).unwrap(), None, "{}", kernel.op());
+        let after = inputs(&run, 1);
+        for ((index, before), (_, after)) in before.iter().zip(&after) {
+            let buffer = &run.blueprint.buffers[*index];
+            // Which rows are whose belongs to the base, and a single row has nowhere to turn.
+            if buffer.role == Role::Weight {
+                assert!(before == after, "{} of {}", buffer.name, kernel.op());
+            } else if buffer.dtype != DType::I32 && case.size("rows") != 1 {
+                assert!(before != after, "{} of {}", buffer.name, kernel.op());
+            }
+        }
+        run.repeat_at(1, 0).unwrap();
+        assert_eq!(inputs(&run, 0), after, "the same contents elsewhere");
+        compute(&kernel, &case, &mut run, 0, 0);
+        assert_eq!(run.check(0, &[0]).unwrap(), None);
+    }
+}
+
+#[test]
+fn entries_of_a_step_read_one_weight() {
+    for (kernel, _, mut deck) in decks(DType::F32) {
+        deck.deal(1, &mut Draw::new(1, "deal")).unwrap();
+        let buffers = &deck.blueprint.buffers;
+        for (index, buffer) in buffers.iter().enumerate() {
+            let twins = buffers.iter().enumerate().skip(index + 1).filter(|(_, other)| other.name == buffer.name);
+            for (other, twin) in twins.filter(|(_, twin)| twin.written == buffer.written) {
+                let same = deck.blueprint.span(index, 0) == deck.blueprint.span(other, 0);
+                assert_eq!(same, twin.role == Role::Weight, "{} of {}", buffer.name, kernel.op());
             }
         }
     }

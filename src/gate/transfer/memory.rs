@@ -1,0 +1,144 @@
+//! What it is worth to a candidate when something of a call comes again, beyond what it is worth to the incumbent.
+//!
+//! Calls that are compared touch the same memory, flushed before each, and differ in what is new about their contents
+//! alone. For a kernel that computes everything from its arguments they take equally long; the incumbent, beside it in the
+//! same moments, shows what the machine does to such calls.
+
+use kopt_schema::bout::{Probe, STEPS, TraceRecord, TracedCall};
+use kopt_schema::campaign::Bucket;
+use kopt_schema::evidence::Evidence;
+use kopt_stats::{Effect, gain_of_log};
+
+use super::{ALPHA, of_case};
+use crate::gate::series::{CANDIDATE, INCUMBENT};
+
+/// What may come again. The weights first: who gains by them gains by everything.
+const PROBES: [Probe; 3] = [Probe::Weight, Probe::Same, Probe::Moved];
+
+/// Steps without which nothing can be said.
+const LEAST_STEPS: usize = 4;
+
+/// Repetition must be worth this much, in logarithms, and more than this for certain.
+const LEAST_WORTH: f64 = 0.03;
+const CERTAIN_WORTH: f64 = 0.01;
+
+/// That a candidate remembers, and how that was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// W2, where what is derived from an activation or a gradient is kept; W3 for any other.
+    pub bucket: Bucket,
+    /// The shape.
+    pub case: String,
+    /// What came again.
+    pub probe: Probe,
+    /// How it shows.
+    pub sign: Sign,
+}
+
+/// How memory shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sign {
+    /// A call is faster for what came before it.
+    Faster {
+        /// By so much, beyond what the incumbent gains by it.
+        worth: f64,
+        /// At least, at one in a thousand.
+        low: f64,
+        /// Calls of each that say so.
+        calls: usize,
+    },
+    /// A call is wrong for what came before it.
+    Wrong(String),
+}
+
+impl Memory {
+    /// The reason of a ruling.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (bucket, case, when) = (self.bucket.name(), &self.case, self.probe.words());
+        let seen = match &self.sign {
+            Sign::Faster { worth, low, calls } => format!(
+                "it is {:.1} % faster {when} (at least {:.1} %, {calls} calls), beyond what the incumbent gains by that",
+                100.0 * worth,
+                100.0 * low
+            ),
+            Sign::Wrong(message) => {
+                // What follows the first line is a map of the wrong elements.
+                let message = message.lines().next().unwrap_or_default();
+                format!("its results are wrong {when}, and right in a process that has made no call before: {message}")
+            }
+        };
+        format!(
+            "REJECT-as-overfit, bucket {bucket}: on {case} {seen}. It remembers past calls, which training does not repeat"
+        )
+    }
+
+    /// What the cache is keyed by, as far as it shows.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self.probe {
+            Probe::Weight => "the weights",
+            Probe::Fresh => "the address of a weight, or nothing",
+            Probe::Refilled => "addresses",
+            Probe::Same => "addresses or contents of activations",
+            Probe::Moved => "contents of activations",
+        }
+    }
+}
+
+/// What was seen of it, if anything.
+pub(super) fn memory(evidence: &Evidence) -> Option<Memory> {
+    stale(evidence).or_else(|| faster(evidence))
+}
+
+/// A candidate that was wrong in a trace and right in a process of its own.
+pub(super) fn stale(evidence: &Evidence) -> Option<Memory> {
+    evidence.trace.iter().find_map(|record| {
+        let call = record.sides.get(CANDIDATE)?.calls.iter().find(|call| call.stale.is_some())?;
+        // With new activations at new addresses, an answer of old can only be one about the weights, or about nothing.
+        let bucket = if call.probe == Probe::Fresh { Bucket::W3 } else { Bucket::W2 };
+        let sign = Sign::Wrong(call.stale.clone().unwrap_or_default());
+        Some(Memory { bucket, case: record.case.clone(), probe: call.probe, sign })
+    })
+}
+
+fn faster(evidence: &Evidence) -> Option<Memory> {
+    let names = super::names(evidence);
+    let alpha = ALPHA / (names.len().max(1) * PROBES.len()) as f64;
+    let found = |name: &String, probe: Probe| {
+        let effect = worth(evidence, name, probe)?;
+        let low = effect.lower(alpha);
+        (effect.mean >= LEAST_WORTH && low > CERTAIN_WORTH).then(|| Memory {
+            bucket: if probe == Probe::Weight { Bucket::W3 } else { Bucket::W2 },
+            case: name.clone(),
+            probe,
+            sign: Sign::Faster { worth: gain_of_log(effect.mean), low: gain_of_log(low), calls: effect.launches },
+        })
+    };
+    PROBES.into_iter().find_map(|probe| names.iter().find_map(|name| found(name, probe)))
+}
+
+/// What it is worth to the candidate that `probe` repeats something, in logarithms, beyond what the incumbent has of it.
+pub(super) fn worth(evidence: &Evidence, name: &str, probe: Probe) -> Option<Effect> {
+    let gain = |record: &TraceRecord, side: usize, step: usize| {
+        Some((total_ns(record, side, step, Probe::Refilled)? / total_ns(record, side, step, probe)?).ln())
+    };
+    let excess =
+        |record: &TraceRecord, step: usize| Some(gain(record, CANDIDATE, step)? - gain(record, INCUMBENT, step)?);
+    let steps = of_case(evidence, name).flat_map(|record| (0..STEPS).filter_map(move |step| excess(record, step)));
+    let steps: Vec<f64> = steps.collect();
+    (steps.len() >= LEAST_STEPS).then(|| Effect::of(&steps))
+}
+
+/// Nanoseconds of a fresh step.
+pub(super) fn fresh_ns(record: &TraceRecord, side: usize, step: usize) -> Option<f64> {
+    total_ns(record, side, step, Probe::Fresh)
+}
+
+fn total_ns(record: &TraceRecord, side: usize, step: usize, probe: Probe) -> Option<f64> {
+    find(record, side, step, probe).map(|call| call.device_ns.iter().sum::<u64>() as f64).filter(|ns| *ns > 0.0)
+}
+
+pub(super) fn find(record: &TraceRecord, side: usize, step: usize, probe: Probe) -> Option<&TracedCall> {
+    record.sides.get(side)?.calls.iter().find(|call| call.step == step && call.probe == probe)
+}
