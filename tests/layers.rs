@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("workspace", 1),
     ("gate", 2),
     ("ledger", 2),
+    ("reach", 2),
     ("records", 2),
     ("build", 3),
     ("experience", 3),
