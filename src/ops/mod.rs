@@ -8,6 +8,7 @@ pub mod campaigns;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod gate;
 pub mod list;
 pub mod new;
 pub mod optimize;

@@ -23,16 +23,19 @@ const DESCRIPTIVE: [&str; 12] = [
 /// Keys of `[package.metadata.kopt]` that judge the kernel, and do not make it.
 const JUDGING: [&str; 2] = ["shapes", "check"];
 
-pub(super) fn reasons([before, after]: [&Snapshot; 2], [old, new]: [Option<&Package>; 2], change: &Changed) -> Vec<Reason> {
+pub(super) fn reasons(
+    [before, after]: [&Snapshot; 2],
+    [old, new]: [Option<&Package>; 2],
+    change: &Changed,
+) -> Vec<Reason> {
     let told = |aspect, why: String| Reason { path: change.path().to_owned(), aspect, why };
     let mut found = Vec::new();
     let is = |path: Option<&camino::Utf8PathBuf>, folder: Option<&camino::Utf8PathBuf>| match (path, folder) {
         (Some(path), Some(folder)) => *path == folder.join("Cargo.toml"),
         _ => false,
     };
-    let of = |folder: fn(&Package) -> &camino::Utf8PathBuf, package: Option<&Package>, path| {
-        is(path, package.map(folder))
-    };
+    let of =
+        |folder: fn(&Package) -> &camino::Utf8PathBuf, package: Option<&Package>, path| is(path, package.map(folder));
     let own = of(|package| &package.folder, old, change.before.as_ref())
         || of(|package| &package.folder, new, change.after.as_ref());
     if let (true, Some(old), Some(new)) = (own, old, new) {
@@ -43,7 +46,8 @@ pub(super) fn reasons([before, after]: [&Snapshot; 2], [old, new]: [Option<&Pack
     } else if own {
         found.push(told(Aspect::Kernel, "is its manifest".to_owned()));
     }
-    let is_root = is(change.before.as_ref(), Some(&before.workspace)) || is(change.after.as_ref(), Some(&after.workspace));
+    let is_root =
+        is(change.before.as_ref(), Some(&before.workspace)) || is(change.after.as_ref(), Some(&after.workspace));
     if let (true, Some(kernel)) = (is_root, new.or(old)) {
         let snapshot = if new.is_some() { after } else { before };
         let names: Vec<&str> = snapshot
@@ -62,9 +66,7 @@ pub(super) fn reasons([before, after]: [&Snapshot; 2], [old, new]: [Option<&Pack
             found.map(|package| package.name.clone())
         };
         let name = linked(after, new, change.after.as_ref()).or_else(|| linked(before, old, change.before.as_ref()));
-        found.extend(
-            name.map(|name| told(Aspect::Judging, format!("is the manifest of {name}, which it depends on"))),
-        );
+        found.extend(name.map(|name| told(Aspect::Judging, format!("is the manifest of {name}, which it depends on"))));
     }
     found
 }

@@ -71,7 +71,8 @@ fn each_file_is_what_it_is_to_the_kernel() {
         ("LICENSE-MIT", None),
         ("elsewhere/rust-toolchain.toml", None),
     ] {
-        let expected: Vec<(Aspect, String)> = expected.into_iter().map(|(aspect, why)| (aspect, why.to_owned())).collect();
+        let expected: Vec<(Aspect, String)> =
+            expected.into_iter().map(|(aspect, why)| (aspect, why.to_owned())).collect();
         assert_eq!(told(&same, &same, path), expected, "{path}");
     }
 }

@@ -2,6 +2,7 @@
 //! named by `KOPT_OUT`; the tool writes them, and its own, to stdout under `--message-format json`.
 
 mod campaign;
+mod gate;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::evidence::{Estimate, Ruling, StageKind, Verdict};
 use crate::machine::Noise;
 
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
+pub use gate::{GateAffected, GateKernel, GateOutcome, GateReason, GateResult, GateScope};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,12 @@ pub enum Message {
     Tried(Tried),
     /// A comparison was decided, or its evidence judged again.
     Verdict(Decision),
+    /// Which kernels a change can reach.
+    GateScope(GateScope),
+    /// A kernel of a change was gated.
+    GateKernel(GateKernel),
+    /// What follows for the change.
+    GateResult(GateResult),
     /// A program that kernels need was looked for.
     Toolchain(Toolchain),
     /// A device was looked for.
