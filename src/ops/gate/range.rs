@@ -104,7 +104,10 @@ fn fork(revisions: &Revisions, named: Revision, head: Revision, mut notes: Vec<S
 }
 
 fn parent(revisions: &Revisions, head: &Revision) -> Result<Option<Revision>> {
-    let Some(parent) = revisions.parents(head)?.into_iter().next() else { return Ok(None) };
+    let Some(parent) = revisions.parents(head)?.into_iter().next() else {
+        // Where a shallow clone ends, git shows no parents.
+        return if revisions.is_shallow() { Err(not_here("the parent of", &head.commit)) } else { Ok(None) };
+    };
     match revisions.known(&parent) {
         Some(found) => Ok(Some(found)),
         None => Err(not_here("the parent commit", &parent)),
@@ -120,6 +123,6 @@ fn resolve(revisions: &Revisions, name: &str) -> Result<Revision> {
 }
 
 fn not_here(what: &str, name: &str) -> Error {
-    Error::setup(format!("{what}, `{name}`, is not in this clone, which is shallow"))
+    Error::setup(format!("{what} `{name}` is not in this clone, which is shallow"))
         .hint("`fetch-depth: 0` of actions/checkout gets the whole history, or `git fetch --unshallow`")
 }

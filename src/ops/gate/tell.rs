@@ -101,8 +101,9 @@ fn details(shell: &mut Shell, kernel: &GateKernel, weight: Weight) {
         text.push_str(&indented(&format!("allowed by a commit: {reason}"), 4));
     }
     if !kernel.judging.is_empty() {
+        let judged = if kernel.trials > 0 { "; the base's judged it here" } else { "" };
         let files = kernel.judging.join(", ");
-        text.push_str(&indented(&format!("the change edits what judges it; the base's judged it here: {files}"), 4));
+        text.push_str(&indented(&format!("the change edits what judges it{judged}: {files}"), 4));
     }
     kernel.audit.iter().chain(&kernel.notes).for_each(|line| text.push_str(&indented(line, 4)));
     if let (Weight::Fails, Some(verdict)) = (weight, &kernel.verdict) {

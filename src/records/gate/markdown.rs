@@ -90,7 +90,8 @@ fn remarks(kernel: &GateKernel, text: &mut String) {
     let mut say = |line: String| text.push_str(&format!("\n> {name}: {line}\n"));
     if !kernel.judging.is_empty() {
         let files: Vec<String> = kernel.judging.iter().map(|file| code(file)).collect();
-        say(format!("the change edits what judges it ({}); the base's judged it here", files.join(", ")));
+        let judged = if kernel.trials > 0 { "; the base's judged it here" } else { "" };
+        say(format!("the change edits what judges it ({}){judged}", files.join(", ")));
     }
     if let Some(reason) = &kernel.allowed {
         say(format!("the slowdown is allowed by a commit: {}", inline(reason)));
