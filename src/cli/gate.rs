@@ -12,7 +12,7 @@ use crate::ops::gate::init::System;
 use crate::referee::seeds::Master;
 use crate::shell::Shell;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "More examples:
   cargo kopt gate                               this branch against the default branch
   cargo kopt gate --base HEAD~1 --max-time 1m   the last commit, in a minute of measuring
   cargo kopt gate --markdown gate.md            the same for a comment
@@ -32,6 +32,8 @@ const EXAMPLES: &str = "Examples:
 ///
 /// Exit codes: 0 nothing to object to, 100 slower, 103 wrong, 106 broke the rules of measurement or passes only by what
 /// the change edits, 104 cannot tell, 101 does not build. With several kernels the first of 106, 103, 101, 100, 104.
+///
+/// Example: cargo kopt gate --base origin/main
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

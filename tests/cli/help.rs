@@ -11,6 +11,7 @@ fn the_long_help_lists_commands_and_exit_codes() {
         "bench",
         "compare",
         "verdict",
+        "gate",
         "schema",
         "bindings",
         "completions",
@@ -24,7 +25,7 @@ fn the_long_help_lists_commands_and_exit_codes() {
 fn each_command_explains_itself_with_an_example() {
     let sandbox = Sandbox::empty();
     for command in
-        ["new", "doctor", "list", "check", "bench", "compare", "verdict", "schema", "bindings", "completions"]
+        ["new", "doctor", "list", "check", "bench", "compare", "verdict", "gate", "schema", "bindings", "completions"]
     {
         let ran = sandbox.kopt(&[command, "--help"]).exits(0);
         assert!(ran.stdout.contains("Example: cargo kopt"), "{command}:\n{}", ran.stdout);
