@@ -139,19 +139,19 @@ pub fn reasons(before: &Snapshot, after: &Snapshot, changes: &[Changed], pair: &
     let mut found: Vec<Reason> = Vec::new();
     for change in changes {
         let sides = [(change.before.as_deref(), before, old), (change.after.as_deref(), after, new)];
-        let told = sides.into_iter().filter_map(|(path, snapshot, kernel)| {
+        let mut told = sides.into_iter().filter_map(|(path, snapshot, kernel)| {
             let (path, kernel) = (path?, kernel?);
             let (aspect, why) = files::role(snapshot, kernel, path)?;
             Some(Reason { path: path.to_owned(), aspect, why })
         });
         // A file that was only changed is told once.
-        found.extend(told.last());
+        found.extend(told.next_back());
         found.extend(manifests::reasons([before, after], [old, new], change));
         if is_lock(before, after, change) {
             found.extend(locked::reasons([before, after], [old, new], change.path()));
         }
     }
-    found.sort_by(|one, other| one.aspect.cmp(&other.aspect));
+    found.sort_by_key(|reason| reason.aspect);
     found.dedup();
     found
 }

@@ -49,16 +49,18 @@ impl Pair {
     }
 }
 
+/// Whether two packages are one.
+type Way<'a> = &'a dyn Fn(&Package, &Package) -> bool;
+
 /// Every kernel crate of either commit, once, by name.
 #[must_use]
 pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pair> {
     let mut old: Vec<&Package> = before.kernels().collect();
     let mut new: Vec<&Package> = after.kernels().collect();
     let mut found = Vec::new();
-    let ways: [&dyn Fn(&Package, &Package) -> bool; 3] =
-        [&|old, new| old.name == new.name, &|old, new| old.folder == new.folder, &|old, new| {
-            moved(old, new, changes) > 0
-        }];
+    let ways: [Way<'_>; 3] = [&|old, new| old.name == new.name, &|old, new| old.folder == new.folder, &|old, new| {
+        moved(old, new, changes) > 0
+    }];
     for way in ways {
         new.retain(|new| {
             let best = (0..old.len()).filter(|&index| way(old[index], new));
