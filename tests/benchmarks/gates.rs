@@ -42,13 +42,36 @@ const KERNELS: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped
 const TOLERANCE: f64 = 0.02;
 const TIME_S: f64 = 120.0;
 
-/// What is gated, how much of it is wanted over all kernels, and what must come of it.
-const KINDS: [(&str, Option<f64>, bool, usize, &str); 4] = [
-    ("same", None, false, 100, "none fails, at most 2 cannot be told"),
-    ("slower-5", Some(0.05), false, 100, "at least 95 fail"),
-    ("slower-5-in-one", Some(0.05), true, 40, "fail"),
-    ("slower-3", Some(0.03), false, 20, "fail, or cannot be told"),
+/// What is gated.
+struct Kind {
+    name: &'static str,
+    /// The slowdown that is injected, as a share.
+    slower: Option<f64>,
+    /// Into one shape only.
+    in_one: bool,
+    /// Decisions wanted over all kernels.
+    wanted: usize,
+    /// What must come of it.
+    bar: &'static str,
+}
+
+const KINDS: [Kind; 4] = [
+    kind("same", None, false, 100, "none fails, at most 2 cannot be told"),
+    kind("slower-5", Some(0.05), false, 100, "at least 95 fail"),
+    kind("slower-5-in-one", Some(0.05), true, 40, "fail"),
+    kind("slower-3", Some(0.03), false, 20, "fail, or cannot be told"),
 ];
+
+const fn kind(name: &'static str, slower: Option<f64>, in_one: bool, wanted: usize, bar: &'static str) -> Kind {
+    Kind { name, slower, in_one, wanted, bar }
+}
+
+/// A kind of decision on a kernel.
+struct Scenario {
+    name: String,
+    kernel: &'static str,
+    kind: &'static Kind,
+}
 
 /// A decision.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,26 +136,25 @@ fn measure(
     let scratch = tempfile::tempdir()?;
     let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
     let mut halls: BTreeMap<&str, Hall> = BTreeMap::new();
-    let scenarios: Vec<_> = KERNELS
-        .into_iter()
-        .flat_map(|kernel| KINDS.into_iter().map(move |kind| (format!("{} {kernel}", kind.0), kernel, kind)))
-        .filter(|(name, ..)| only.is_none_or(|part| name.contains(part)))
-        .collect();
+    let all = KERNELS.into_iter().flat_map(|kernel| {
+        KINDS.iter().map(move |kind| Scenario { name: format!("{} {kernel}", kind.name), kernel, kind })
+    });
+    let scenarios: Vec<Scenario> = all.filter(|one| only.is_none_or(|part| one.name.contains(part))).collect();
     while Instant::now() < until {
-        let share = |(name, _, kind): &&(String, &str, (&str, Option<f64>, bool, usize, &str))| {
-            let goal = kind.3.div_ceil(KERNELS.len());
-            rows.iter().filter(|row| row.scenario == *name).count() as f64 / goal as f64
+        let share = |scenario: &&Scenario| {
+            let goal = scenario.kind.wanted.div_ceil(KERNELS.len());
+            rows.iter().filter(|row| row.scenario == scenario.name).count() as f64 / goal as f64
         };
         let Some(next) = scenarios.iter().min_by(|a, b| share(a).total_cmp(&share(b))) else { break };
         if share(&next) >= 1.0 {
             eprintln!("every scenario has the decisions it wants");
             break;
         }
-        let (name, kernel, (_, slower, in_one, ..)) = next;
+        let Scenario { name, kernel, kind } = next;
         if !halls.contains_key(kernel) {
             halls.insert(kernel, Hall::open(root, kernel, &context, scratch)?);
         }
-        let evidence = halls[kernel].decide(*slower, *in_one, &context, &interrupts)?;
+        let evidence = halls[kernel].decide(kind, &context, &interrupts)?;
         let row = Row { key: key.to_owned(), scenario: name.clone(), ..row(&evidence) };
         eprintln!(
             "{:32} {:12} {} launches, {:.1} s: {}",
@@ -207,17 +229,11 @@ impl Hall {
         Ok(Self { kernel, judge, versions })
     }
 
-    fn decide(
-        &self,
-        slower: Option<f64>,
-        in_one: bool,
-        context: &Context,
-        interrupts: &Interrupts,
-    ) -> Result<Evidence, Failure> {
+    fn decide(&self, kind: &Kind, context: &Context, interrupts: &Interrupts) -> Result<Evidence, Failure> {
         let shapes: Vec<String> = self.kernel.manifest.shapes.iter().map(|shape| shape.name.clone()).collect();
         let one = getrandom::u64()? as usize % shapes.len();
-        let case = in_one.then(|| shapes[one].clone());
-        let injected = slower.map(|share| Injection { contestant: 1, handicap: Handicap { case, share } });
+        let case = kind.in_one.then(|| shapes[one].clone());
+        let injected = kind.slower.map(|share| Injection { contestant: 1, handicap: Handicap { case, share } });
         let found = Match {
             kernel: &self.kernel,
             incumbent: &self.versions[0],
@@ -242,8 +258,8 @@ fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| what | bar | failed | cannot tell | passed | median launches | median seconds |\n|---|---|---|---|---|---|---|\n",
     );
-    for (kind, _, _, _, bar) in KINDS {
-        let of: Vec<&Row> = rows.iter().filter(|row| row.scenario.split(' ').next() == Some(kind)).collect();
+    for Kind { name: kind, bar, .. } in &KINDS {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.scenario.split(' ').next() == Some(*kind)).collect();
         let share = |outcome: &str| {
             let count = of.iter().filter(|row| row.outcome == outcome).count();
             let (low, high) = clopper_pearson(count as u64, of.len() as u64, 0.95);
