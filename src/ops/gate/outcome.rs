@@ -89,3 +89,64 @@ pub fn exit(kernels: &[GateKernel], inconclusive: Inconclusive) -> Exit {
     let codes: Vec<Exit> = kernels.iter().map(|kernel| kernel.outcome.exit()).filter(counts).collect();
     WORST_FIRST.into_iter().find(|worst| codes.contains(worst)).unwrap_or(Exit::Ok)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(outcome: GateOutcome) -> GateKernel {
+        GateKernel {
+            kernel: "softmax".to_owned(),
+            renamed_from: Some("soft".to_owned()),
+            outcome,
+            text: String::new(),
+            notes: Vec::new(),
+            judging: Vec::new(),
+            audit: Vec::new(),
+            allowed: None,
+            trials: 0,
+            verdict: None,
+            evidence: None,
+            file: None,
+            line: None,
+            seconds: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_worst_decides_in_the_documented_order() {
+        let order = [
+            (GateOutcome::Passed, Exit::Ok),
+            (GateOutcome::Inconclusive, Exit::Inconclusive),
+            (GateOutcome::Regressed, Exit::Regressed),
+            (GateOutcome::DoesNotBuild, Exit::BuildFailed),
+            (GateOutcome::Incorrect, Exit::Incorrect),
+            (GateOutcome::Integrity, Exit::Integrity),
+        ];
+        let mut kernels = Vec::new();
+        for (outcome, worst) in order {
+            kernels.insert(0, kernel(outcome));
+            assert_eq!(exit(&kernels, Inconclusive::Fail), worst);
+        }
+        let unsure = [kernel(GateOutcome::Inconclusive)];
+        assert_eq!([Inconclusive::Warn, Inconclusive::Pass].map(|how| exit(&unsure, how)), [Exit::Ok; 2]);
+        assert_eq!(exit(&[], Inconclusive::Fail), Exit::Ok);
+    }
+
+    #[test]
+    fn a_trailer_excuses_a_slowdown_under_either_name_and_nothing_else() {
+        let allowed = |name: &str| [Allowed { kernel: name.to_owned(), reason: "exact".to_owned() }];
+        for (name, outcome) in
+            [("softmax", GateOutcome::Allowed), ("soft", GateOutcome::Allowed), ("rmsnorm", GateOutcome::Regressed)]
+        {
+            let mut slower = kernel(GateOutcome::Regressed);
+            excuse(&mut slower, &allowed(name));
+            assert_eq!(slower.outcome, outcome, "{name}");
+        }
+        for outcome in [GateOutcome::Incorrect, GateOutcome::Integrity, GateOutcome::DoesNotBuild] {
+            let mut other = kernel(outcome);
+            excuse(&mut other, &allowed("softmax"));
+            assert_eq!((other.outcome, other.allowed, other.notes.len()), (outcome, None, 1));
+        }
+    }
+}
