@@ -1,5 +1,6 @@
 //! Kernels before their judges: the base's for what is compared, the head's own for what has nothing to be compared with.
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -25,8 +26,8 @@ use crate::shell::{GOOD, Shell};
 pub struct Hall<'a> {
     /// The surroundings.
     pub context: &'a Context,
-    /// The user's interrupts.
-    pub interrupts: &'a Interrupts,
+    /// The user's interrupts, watched from the first match on: before it, they end the tool by themselves.
+    pub interrupts: OnceCell<Interrupts>,
     /// Where the tool keeps its own things.
     pub own: &'a Utf8Path,
     /// The user's workspace.
@@ -92,6 +93,7 @@ impl Hall<'_> {
         before: Option<Evidence>,
         budget: &mut Budget,
     ) -> Held {
+        let interrupts = self.watched()?;
         let mut store = Store::open(self.own);
         let seed = match (&before, &self.seed) {
             (Some(evidence), _) => Master::given(&evidence.seed).map_err(Error::setup)?,
@@ -122,8 +124,8 @@ impl Hall<'_> {
             live.hear(&event)
         };
         let found = match before {
-            Some(evidence) => bout.hold_further(self.context, self.interrupts, judge, evidence, told),
-            None => bout.hold(self.context, self.interrupts, judge, told),
+            Some(evidence) => bout.hold_further(self.context, interrupts, judge, evidence, told),
+            None => bout.hold(self.context, interrupts, judge, told),
         };
         live.finish();
         budget.spend(since.elapsed().as_secs_f64());
@@ -156,7 +158,7 @@ impl Hall<'_> {
                 limits: Limits::default(),
             };
             let mut live = Live::new(shell, &version.kernel.member.name);
-            let found = bout.hold(self.context, self.interrupts, &judge?, &mut |event| live.hear(&event));
+            let found = bout.hold(self.context, self.watched()?, &judge?, &mut |event| live.hear(&event));
             live.finish();
             found
         };
@@ -171,8 +173,12 @@ impl Hall<'_> {
         names: &[&str],
     ) -> Result<(Vec<Result<Utf8PathBuf>>, std::fs::File)> {
         let build = |shell: &mut Shell, names: &[&str]| {
-            Trusted::build_all(self.context, shell, export, names, self.own, self.user)
-                .map(|several| several.executables)
+            let built = Trusted::build_all(self.context, shell, export, names, self.own, self.user);
+            // An interrupt ends cargo too, and is no reason to build again.
+            if let Some(signal) = self.interrupts.get().and_then(Interrupts::signal) {
+                Interrupts::obey(signal);
+            }
+            built.map(|several| several.executables)
         };
         let built = match build(shell, names) {
             Ok(executables) => executables.into_iter().map(Ok).collect(),
@@ -185,11 +191,17 @@ impl Hall<'_> {
                 names.iter().map(one).collect()
             }
         };
-        if let Some(signal) = self.interrupts.signal() {
-            Interrupts::obey(signal);
-        }
         // Held until the matches are over: nobody builds another judge meanwhile.
         Ok((built, trusted::lock(shell, self.own)?))
+    }
+}
+
+impl Hall<'_> {
+    fn watched(&self) -> Result<&Interrupts> {
+        if self.interrupts.get().is_none() {
+            let _ = self.interrupts.set(Interrupts::watch()?);
+        }
+        self.interrupts.get().ok_or_else(|| Error::new(Exit::Internal, "cannot watch for signals"))
     }
 }
 

@@ -27,6 +27,7 @@ mod range;
 mod scope;
 mod tell;
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -42,7 +43,6 @@ use crate::context::github::GitHub;
 use crate::error::{Error, Result};
 use crate::gate;
 use crate::machine::Moment;
-use crate::process::Interrupts;
 use crate::reach;
 use crate::records::gate::GateReport;
 use crate::referee::evidence;
@@ -146,9 +146,8 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
     }
     let mut kernels = Vec::new();
     if let Some(scope) = scope.as_ref().filter(|scope| !scope.reached.is_empty()) {
-        let interrupts = Interrupts::watch()?;
         let (own, user) = (own.as_path(), workspace.root.as_path());
-        let hall = Hall { context, interrupts: &interrupts, own, user, terms, seed: request.seed.clone() };
+        let hall = Hall { context, interrupts: OnceCell::new(), own, user, terms, seed: request.seed.clone() };
         let (allowed, wrong) = allow::find(&revisions, &range)?;
         wrong.iter().for_each(|line| shell.warn(line));
         kernels = Gate { revisions: &revisions, scope, hall }.run(shell, request.max_time_s)?;
