@@ -20,7 +20,7 @@
 //! | 2 judgement | [`audit`] | from the bytes of a built object to what it can remember and reach: pure functions |
 //! | | [`gate`] | from evidence to verdict: pure functions |
 //! | | [`ledger`] | from a campaign's events to its state, and the rules that say what comes next: pure functions |
-//! | | [`page`] | campaigns and comparisons as pages for a browser: pure functions |
+//! | | [`page`] | campaigns, comparisons and gates as pages for a browser: pure functions |
 //! | | [`reach`] | which kernels a change can reach, and why: pure functions |
 //! | | [`records`] | every text that a round, a campaign or a gate leaves behind: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
@@ -47,7 +47,7 @@
 //! | `target/kopt/candidates/` | `compare`, `gate` | compiled kernels, by what they were compiled from |
 //! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare`, `gate` | the base's files and the judge built from them; `judge.lock`: who uses them |
 //! | `target/kopt/evidence/<kernel>-<time>.json` | `compare`, `gate` | what a verdict rests on |
-//! | the files of `--markdown` and `--junit` | `gate` | what came of it |
+//! | the files of `--markdown`, `--junit` and `--html` | `gate` | what came of it |
 //! | `.github/workflows/kopt-gate*.yml` | `gate --init github` | checked in; never overwritten unless asked |
 //! | `.kopt/` | `optimize` and its kin | ignores itself for git |
 //! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report (`report.html` by `report --html`): keep it, or fetch `refs/kopt/<name>/evidence` |

@@ -16,6 +16,7 @@ const EXAMPLES: &str = "More examples:
   cargo kopt gate                               this branch against the default branch
   cargo kopt gate --base HEAD~1 --max-time 1m   the last commit, in a minute of measuring
   cargo kopt gate --markdown gate.md            the same for a comment
+  cargo kopt gate --html gate.html              the same as a page, with plots
   cargo kopt gate --init github                 workflows that do this for every pull request";
 
 /// Find out whether a change makes any kernel slower, wrong or dishonest
@@ -24,6 +25,9 @@ const EXAMPLES: &str = "More examples:
 /// the change can reach are looked at, by their sources, headers, dependencies, harness and toolchain; where both compile
 /// to the same code, nothing is run. The others are checked on every trial and timed against each other, interleaved, by
 /// the BASE's harness, references, tolerances and shapes.
+///
+/// The head's compiled code is read too (`cargo kopt audit`): what it can remember or reach that the base's cannot fails
+/// the gate, whatever the head's own policy allows; what the base has already is told.
 ///
 /// It fails only where a slowdown beyond the tolerance is shown by its lower bound, in all shapes together or in one, and
 /// shown again by separate launches, while the base against itself shows nothing. A slowdown that is meant is allowed by
@@ -58,11 +62,14 @@ pub struct Args {
     /// Write JUnit there
     #[arg(long, value_name = "FILE")]
     junit: Option<Utf8PathBuf>,
+    /// Write a page for a browser there, with plots of what was measured; it asks for nothing outside of itself
+    #[arg(long, value_name = "FILE")]
+    html: Option<Utf8PathBuf>,
     /// Repeat the orders of an earlier gate, whose evidence names its seed
     #[arg(long, value_name = "HEX", value_parser = Master::given)]
     seed: Option<Master>,
     /// Write the workflows that gate pull requests, and do nothing else
-    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["base", "head", "markdown", "junit", "seed"])]
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["base", "head", "markdown", "junit", "html", "seed"])]
     init: Option<System>,
     /// Replace workflows that are there already
     #[arg(long, requires = "init")]
@@ -83,6 +90,7 @@ impl Args {
             inconclusive: self.inconclusive,
             markdown: self.markdown,
             junit: self.junit,
+            html: self.html,
             seed: self.seed,
         };
         ops::gate::gate(context, shell, &request)

@@ -23,7 +23,8 @@ pub fn gate_terms(tolerance: f64) -> Result<Terms, String> {
 }
 
 /// Whether these are terms of a gate.
-pub(super) fn is_gate(terms: &Terms) -> bool {
+#[must_use]
+pub fn is_gate(terms: &Terms) -> bool {
     terms.policy == Policy::Gate.name()
 }
 

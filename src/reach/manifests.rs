@@ -21,7 +21,7 @@ const DESCRIPTIVE: [&str; 12] = [
 ];
 
 /// Keys of `[package.metadata.kopt]` that judge the kernel, and do not make it.
-const JUDGING: [&str; 2] = ["shapes", "check"];
+const JUDGING: [&str; 3] = ["shapes", "check", "policy"];
 
 pub(super) fn reasons(
     [before, after]: [&Snapshot; 2],

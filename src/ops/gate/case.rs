@@ -5,6 +5,7 @@ use kopt_schema::message::{GateKernel, GateOutcome};
 
 use super::audit;
 use super::scope::{Reached, Scope, Side};
+use crate::audit::rules;
 use crate::error::Error;
 use crate::manifest::Kernel;
 use crate::ops::compare::interface;
@@ -44,8 +45,9 @@ pub struct Alone<'a> {
     pub entrant: Entrant,
 }
 
-/// What is left to do for a kernel that is reached. Compiled versions go to `cache`.
-pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path) -> Way<'a> {
+/// What is left to do for a kernel that is reached; what the audit of the change tells goes to `audit`. Compiled versions go
+/// to `cache`.
+pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mut Vec<String>) -> Way<'a> {
     let side = |side: &'a Side, name: Option<&str>| name.and_then(|name| side.kernels.get(name));
     let base = side(&scope.base, reached.pair.before());
     let head = match side(&scope.head, reached.pair.after()) {
@@ -53,10 +55,15 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path) -> Way<'a>
         Some(Err(wrong)) => return Way::Decided(GateOutcome::DoesNotBuild, format!("its manifest is wrong: {wrong}")),
         None => return Way::Decided(GateOutcome::Removed, "it is gone from the workspace".to_owned()),
     };
+    if let Some(id) = rules::unknown(&head.manifest.allow).next() {
+        let text = format!("its manifest is wrong: `policy.allow` names `{id}`, which is no rule of the audit");
+        return Way::Decided(GateOutcome::DoesNotBuild, text);
+    }
+    let allow = audit::policy(&scope.base, reached.pair.before(), &head.manifest.allow);
     let compiled = |kernel, side: &Side, word: &str| {
         let (commit, name) = (side.revision.commit.clone(), side.revision.name.clone());
         let version = Version { kernel, revision: commit, name, shown: word.to_owned() };
-        entrant::compile(cache, &[version])
+        entrant::compile_under(cache, &[version], &allow)
             .and_then(|mut built| built.pop().ok_or_else(|| Error::new(Exit::Internal, "nothing was compiled")))
     };
     let alone = match compiled(head, &scope.head, "the head's version") {
@@ -67,29 +74,40 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path) -> Way<'a>
             return Way::Decided(outcome, words(&error));
         }
     };
-    let not_compared = |alone, why: String| Way::Alone(Box::new(alone), GateOutcome::NotCompared, why);
-    let base = match base {
-        None => return Way::Alone(Box::new(alone), GateOutcome::New, "the base has no such kernel".to_owned()),
-        Some(Err(_)) => return not_compared(alone, "its manifest is wrong in the base".to_owned()),
-        Some(Ok(base)) => base,
+    let before = match base {
+        Some(Ok(base)) => Some((base, compiled(base, &scope.base, "the base's version"))),
+        _ => None,
     };
-    if let Err(error) = interface::same(base, head) {
-        return not_compared(alone, words(&error));
+    let incumbent = before.as_ref().and_then(|(_, incumbent)| incumbent.as_ref().ok());
+    if incumbent.is_some_and(|incumbent| incumbent.side.code == alone.entrant.side.code) {
+        let text = "both compile to the same code: there is nothing to measure";
+        return Way::Decided(GateOutcome::Same, text.to_owned());
     }
-    match compiled(base, &scope.base, "the base's version") {
-        Err(error) => not_compared(alone, words(&error)),
-        Ok(incumbent) if incumbent.side.code == alone.entrant.side.code => {
-            Way::Decided(GateOutcome::Same, "both compile to the same code: there is nothing to measure".to_owned())
-        }
-        Ok(incumbent) => Way::Timed(Box::new(Contest { base, head: alone, incumbent })),
+    let known = incumbent.and_then(|incumbent| incumbent.side.audit.as_ref());
+    let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
+    audit.extend(read.told);
+    let why = match (base, before) {
+        (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::same(base, head) {
+            // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
+            Ok(()) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent })),
+            Err(error) => words(&error),
+        },
+        (_, Some((_, Err(error)))) => words(&error),
+        (None, _) => "the base has no such kernel".to_owned(),
+        _ => "its manifest is wrong in the base".to_owned(),
+    };
+    let mut introduced = read.introduced.into_iter();
+    if let Some(first) = introduced.next() {
+        audit.extend(introduced);
+        return Way::Decided(GateOutcome::Integrity, first);
     }
+    let outcome = if base.is_none() { GateOutcome::New } else { GateOutcome::NotCompared };
+    Way::Alone(Box::new(alone), outcome, why)
 }
 
 /// What is known of a kernel before its outcome.
 pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKernel {
     let (base, head) = (&scope.base, &scope.head);
-    let kernel = |side: &'_ Side, name: Option<&str>| side.kernels.get(name?)?.as_ref().ok().cloned();
-    let (old, new) = (kernel(base, reached.pair.before()), kernel(head, reached.pair.after()));
     let mut notes = Vec::new();
     let renamed_from =
         reached.pair.before().filter(|before| reached.pair.after().is_some_and(|after| after != *before));
@@ -113,7 +131,7 @@ pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKer
         } else {
             Vec::new()
         },
-        audit: new.as_ref().map(|new| audit::of_change(old.as_ref(), new)).unwrap_or_default(),
+        audit: Vec::new(),
         allowed: None,
         trials: 0,
         verdict: None,

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::evidence::{Evidence, Ruling, Terms};
+use kopt_schema::evidence::{Ceilings, Evidence, Ruling, Terms};
 use kopt_schema::exit::Exit;
 
 use super::budget::Budget;
@@ -84,6 +84,40 @@ impl Hall<'_> {
         }
     }
 
+    /// What comes of a match that needs no clock: the audit refuses the head's version.
+    ///
+    /// # Errors
+    /// When there is no seed to be had.
+    pub fn at_once(&self, contest: &Contest<'_>) -> Result<Option<Evidence>> {
+        let seed = self.seed.clone().map_or_else(Master::secret, Ok)?;
+        Ok(self.bout(contest, 0.0, seed, None).at_once())
+    }
+
+    fn bout<'b>(
+        &self,
+        contest: &'b Contest<'_>,
+        share: f64,
+        seed: Master,
+        ceilings: Option<Vec<Ceilings>>,
+    ) -> Match<'b> {
+        Match {
+            kernel: contest.base,
+            incumbent: &contest.incumbent,
+            candidate: &contest.head.entrant,
+            // The base's shapes, whatever the head lists.
+            shapes: contest.base.manifest.shapes.iter().map(|shape| shape.name.clone()).collect(),
+            left_out: Vec::new(),
+            terms: Terms { max_time_s: share, ..self.terms.clone() },
+            seed,
+            check: true,
+            injected: Vec::new(),
+            without: Vec::new(),
+            ceilings,
+            even_if_identical: false,
+            limits: Limits::default(),
+        }
+    }
+
     fn hold(
         &self,
         shell: &mut Shell,
@@ -100,22 +134,7 @@ impl Hall<'_> {
             (None, Some(seed)) => seed.clone(),
             (None, None) => Master::secret()?,
         };
-        let bout = Match {
-            kernel: contest.base,
-            incumbent: &contest.incumbent,
-            candidate: &contest.head.entrant,
-            // The base's shapes, whatever the head lists.
-            shapes: contest.base.manifest.shapes.iter().map(|shape| shape.name.clone()).collect(),
-            left_out: Vec::new(),
-            terms: Terms { max_time_s: share, ..self.terms.clone() },
-            seed,
-            check: true,
-            injected: Vec::new(),
-            without: Vec::new(),
-            ceilings: Some(store.figures.ceilings.clone()),
-            even_if_identical: false,
-            limits: Limits::default(),
-        };
+        let bout = self.bout(contest, share, seed, Some(store.figures.ceilings.clone()));
         let mut since = Instant::now();
         let mut live = Live::new(shell, &contest.head.kernel.member.name);
         let told = &mut |event: Event<'_>| {

@@ -5,12 +5,13 @@
 //! | `range` | which two commits |
 //! | `scope` | which kernels the change can reach |
 //! | `case` | one kernel: what can be said before anything is run |
-//! | `audit` | reading the change |
+//! | `audit` | what the change can remember and reach, beside the base |
 //! | `judge` | kernels before their judges |
 //! | `budget` | time, shared by need |
 //! | `outcome` | what follows from matches and trailers |
 //! | `allow` | slowdowns that a commit allows |
-//! | `tell` | the terminal, and the files |
+//! | `tell` | what is told on the terminal |
+//! | `files` | Markdown, JUnit, annotations, and the page for a browser |
 //! | `init` | workflows for GitHub |
 //!
 //! The base's harness, references, tolerances and shapes judge the head's kernels. A change to any of those is told of,
@@ -20,6 +21,7 @@ mod allow;
 mod audit;
 mod budget;
 mod case;
+mod files;
 pub mod init;
 mod judge;
 mod outcome;
@@ -28,9 +30,11 @@ mod scope;
 mod tell;
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::{GateKernel, GateOutcome, GateResult, GateScope};
 
@@ -93,6 +97,8 @@ pub struct Request {
     pub markdown: Option<Utf8PathBuf>,
     /// Where JUnit goes.
     pub junit: Option<Utf8PathBuf>,
+    /// Where the page for a browser goes.
+    pub html: Option<Utf8PathBuf>,
     /// The seed to repeat, instead of secret ones.
     pub seed: Option<Master>,
 }
@@ -105,8 +111,8 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
     let begun = Instant::now();
     let github = GitHub::of_process();
     let terms = gate::gate_terms(request.tolerance).map_err(|wrong| Error::new(Exit::Usage, wrong))?;
-    for path in [&request.markdown, &request.junit].into_iter().flatten() {
-        tell::has_room(&context.absolute(path))?;
+    for path in [&request.markdown, &request.junit, &request.html].into_iter().flatten() {
+        files::has_room(&context.absolute(path))?;
     }
     let workspace = Workspace::find(context, request.manifest_path.as_deref())?;
     let own = workspace.target.join("kopt");
@@ -144,13 +150,13 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
             Error::new(Exit::NoKernel, "there is no kernel crate in this workspace, before the change or after it");
         return Err(error.hint("`cargo kopt new NAME` makes one"));
     }
-    let mut kernels = Vec::new();
+    let (mut kernels, mut measured) = (Vec::new(), Measured::new());
     if let Some(scope) = scope.as_ref().filter(|scope| !scope.reached.is_empty()) {
         let (own, user) = (own.as_path(), workspace.root.as_path());
         let hall = Hall { context, interrupts: OnceCell::new(), own, user, terms, seed: request.seed.clone() };
         let (allowed, wrong) = allow::find(&revisions, &range)?;
         wrong.iter().for_each(|line| shell.warn(line));
-        kernels = Gate { revisions: &revisions, scope, hall }.run(shell, request.max_time_s)?;
+        kernels = Gate { revisions: &revisions, scope, hall }.run(shell, request.max_time_s, &mut measured)?;
         for kernel in &mut kernels {
             excuse(kernel, &allowed);
         }
@@ -161,9 +167,13 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
     let result = result(&message, &kernels, request, begun.elapsed().as_secs_f64());
     let report = GateReport { scope: &message, kernels: &kernels, result: &result };
     tell::result(shell, &report)?;
-    tell::files(context, shell, &github, request, &report)?;
+    files::write(context, shell, &github, request, &report)?;
+    files::page(context, shell, request, &report, &measured)?;
     Ok(exit(&kernels, request.inconclusive))
 }
+
+/// Evidence by kernel, for those that came before a judge.
+type Measured = BTreeMap<String, Evidence>;
 
 /// The kernels that are reached, and what is needed to judge them.
 struct Gate<'a> {
@@ -173,17 +183,22 @@ struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    fn run(&self, shell: &mut Shell, seconds: f64) -> Result<Vec<GateKernel>> {
+    fn run(&self, shell: &mut Shell, seconds: f64, measured: &mut Measured) -> Result<Vec<GateKernel>> {
         let cache = self.hall.own.join("candidates");
         let mut kernels: Vec<GateKernel> =
             self.scope.reached.iter().map(|one| case::blank(self.revisions, self.scope, one)).collect();
-        let ways: Vec<Way<'_>> = self.scope.reached.iter().map(|one| case::way(self.scope, one, &cache)).collect();
+        let reached = self.scope.reached.iter().zip(&mut kernels);
+        let ways: Vec<Way<'_>> =
+            reached.map(|(one, kernel)| case::way(self.scope, one, &cache, &mut kernel.audit)).collect();
         let mut alone: Vec<(usize, &Alone<'_>, Own)> = Vec::new();
         let mut timed: Vec<(usize, &Contest<'_>)> = Vec::new();
         for (index, way) in ways.iter().enumerate() {
             match way {
                 Way::Decided(outcome, text) => (kernels[index].outcome, kernels[index].text) = (*outcome, text.clone()),
-                Way::Timed(contest) => timed.push((index, contest)),
+                Way::Timed(contest) => match self.hall.at_once(contest)? {
+                    Some(found) => self.decide(shell, &mut kernels[index], Ok(found), measured)?,
+                    None => timed.push((index, contest)),
+                },
                 Way::Alone(version, outcome, why) => alone.push((index, version, Own::Else(*outcome, why.clone()))),
             }
         }
@@ -192,7 +207,7 @@ impl Gate<'_> {
             let held = self.hall.compare(shell, base, &contests, seconds);
             for ((index, contest), held) in timed.iter().zip(held) {
                 let kernel = &mut kernels[*index];
-                self.decide(shell, kernel, held)?;
+                self.decide(shell, kernel, held, measured)?;
                 // Only this can tell a wrong kernel from one that is right by what the change says is right.
                 if kernel.outcome == GateOutcome::Incorrect && !kernel.judging.is_empty() {
                     alone.push((*index, &contest.head, Own::Edited));
@@ -210,7 +225,7 @@ impl Gate<'_> {
     }
 
     /// What a match comes to.
-    fn decide(&self, shell: &mut Shell, kernel: &mut GateKernel, held: Held) -> Result<()> {
+    fn decide(&self, shell: &mut Shell, kernel: &mut GateKernel, held: Held, measured: &mut Measured) -> Result<()> {
         let found = match held {
             Ok(found) => found,
             Err(error) => {
@@ -233,8 +248,9 @@ impl Gate<'_> {
         kernel.notes.extend(found.verdict.reasons.iter().skip(1).cloned());
         (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
         if found.stages.iter().any(|stage| !stage.launches.is_empty()) {
-            kernel.verdict = Some(found.verdict);
+            kernel.verdict = Some(found.verdict.clone());
         }
+        measured.insert(kernel.kernel.clone(), found);
         if kernel.outcome == GateOutcome::Inconclusive && shell.verbose() {
             shell.note("a longer --max-time, or a quieter machine, may tell");
         }

@@ -1,21 +1,15 @@
-//! What is told of a gate: lines and a table for people, messages for programs, and the files that were asked for.
+//! What is told of a gate: lines and a table for people, messages for programs.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
 use anstyle::Style;
-use camino::Utf8Path;
-use kopt_schema::exit::Exit;
 use kopt_schema::message::{GateKernel, GateOutcome, GateScope, Message};
 
-use super::Request;
 use super::range::Range;
-use crate::context::Context;
-use crate::context::github::GitHub;
-use crate::error::{Error, Result};
-use crate::records::gate::{GateReport, Weight, annotations, junit, markdown, time_shown, weight, worst};
+use crate::error::Result;
+use crate::records::gate::{GateReport, Weight, time_shown, weight, worst};
 use crate::shell::table::{Align, Table};
-use crate::shell::{BAD, Format, GOOD, MIND, Shell, TOLD, count, indented, units};
+use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, indented, units};
 
 /// Reasons of a kernel that are shown one by one.
 const SHOWN: usize = 3;
@@ -154,68 +148,4 @@ const fn rank(outcome: GateOutcome) -> u8 {
         GateOutcome::Passed => 11,
         GateOutcome::Same => 12,
     }
-}
-
-/// Markdown, JUnit, annotations and the step's summary.
-pub fn files(
-    context: &Context,
-    shell: &mut Shell,
-    github: &GitHub,
-    request: &Request,
-    report: &GateReport<'_>,
-) -> Result<()> {
-    let text = markdown::markdown(report);
-    if let Some(path) = &request.markdown {
-        write(&context.absolute(path), &text, false)?;
-    }
-    if let Some(path) = &github.step_summary {
-        write(path, &format!("{text}\n"), true)?;
-    }
-    if let Some(path) = &request.junit {
-        let text =
-            junit::junit(report).map_err(|error| Error::new(Exit::Internal, "cannot write JUnit").cause(error))?;
-        write(&context.absolute(path), &text, false)?;
-    }
-    if github.actions {
-        let lines: String = annotations::annotations(report).iter().map(|line| format!("{line}\n")).collect();
-        // The runner reads both outputs; a program that reads stdout expects JSON there.
-        match shell.manner().format {
-            Format::Human => shell.document(&lines)?,
-            Format::Json => shell.tell(&lines),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a file can be written there: asked before the work.
-pub fn has_room(path: &Utf8Path) -> Result<()> {
-    let failed = |error: &dyn std::error::Error| cannot(path).because(error);
-    if path.is_dir() {
-        return Err(cannot(path).cause("it is a folder"));
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    }
-    let known = path.exists();
-    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| failed(&error))?;
-    if !known {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
-fn write(path: &Utf8Path, text: &str, append: bool) -> Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true);
-    if append {
-        options.append(true)
-    } else {
-        options.write(true).truncate(true)
-    };
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| cannot(path).because(&error))
-}
-
-fn cannot(path: &Utf8Path) -> Error {
-    Error::new(Exit::Output, format!("cannot write `{path}`"))
 }
