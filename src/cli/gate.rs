@@ -29,8 +29,8 @@ const EXAMPLES: &str = "More examples:
 /// The head's compiled code is read too (`cargo kopt audit`): what it can remember or reach that the base's cannot fails
 /// the gate, whatever the head's own policy allows; what the base has already is told.
 ///
-/// It fails only where a slowdown beyond the tolerance is shown by its lower bound, in all shapes together or in one, and
-/// shown again by separate launches, while the base against itself shows nothing. A slowdown that is meant is allowed by
+/// Slower is only what is shown to be: a slowdown beyond the tolerance by its lower bound, in all shapes together or in
+/// one, shown again by separate launches, while the base against itself shows nothing. A slowdown that is meant is allowed by
 /// a line at the end of a commit's message, `Kopt-Allow: <kernel> <reason>`, which excuses nothing else. A working tree
 /// is not gated; `cargo kopt compare` takes one.
 ///

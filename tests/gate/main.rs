@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod audits;
 mod bad_input;
 mod github;
 mod outputs;
