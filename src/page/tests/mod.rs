@@ -1,5 +1,6 @@
-//! Pages of campaigns and comparisons, well-formed whatever they are made of.
+//! Pages of campaigns, comparisons and gates, well-formed whatever they are made of.
 
+mod gates;
 mod made;
 mod strict;
 

@@ -7,7 +7,7 @@ pub mod junit;
 pub mod markdown;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use kopt_schema::evidence::{Estimate, ShapeVerdict, Verdict};
 use kopt_schema::exit::Exit;

@@ -15,7 +15,7 @@ fn estimate(gain: f64) -> Estimate {
     Estimate { gain, low: gain - 0.01, high: gain + 0.01, confidence: 0.99, launch_sigma: 0.01, launches: 9 }
 }
 
-fn kernel(name: &str, outcome: GateOutcome) -> GateKernel {
+pub fn kernel(name: &str, outcome: GateOutcome) -> GateKernel {
     let shape = |name: &str, gain: f64| ShapeVerdict {
         shape: name.to_owned(),
         core: true,
@@ -53,7 +53,7 @@ fn kernel(name: &str, outcome: GateOutcome) -> GateKernel {
     }
 }
 
-fn scope() -> GateScope {
+pub fn scope() -> GateScope {
     let reason = GateReason { path: "kernels/a.c".to_owned(), aspect: "kernel".to_owned(), why: NASTY.to_owned() };
     GateScope {
         base: "0123456789abcdef".to_owned(),
@@ -65,7 +65,7 @@ fn scope() -> GateScope {
     }
 }
 
-fn result(inconclusive: &str) -> GateResult {
+pub fn result(inconclusive: &str) -> GateResult {
     GateResult {
         exit_code: 0,
         text: "1 kernel passed".to_owned(),
