@@ -132,7 +132,9 @@ fn remarks(kernel: &GateKernel) -> Vec<String> {
 /// Why the kernel is looked at, folded.
 fn reached(to: &mut Markup, page: &GatePage<'_>, kernel: &GateKernel) {
     let affected = page.report.scope.affected.iter().find(|affected| affected.kernel == kernel.kernel);
-    let Some(reasons) = affected.map(|affected| &affected.reasons).filter(|reasons| !reasons.is_empty()) else { return };
+    let Some(reasons) = affected.map(|affected| &affected.reasons).filter(|reasons| !reasons.is_empty()) else {
+        return;
+    };
     to.element("details", &[("class", "numbers")], |details| {
         details.leaf("summary", &[], "Why the change reaches it");
         let named = reasons.iter().take(NAMED);

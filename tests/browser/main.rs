@@ -178,7 +178,8 @@ fn a_gate_can_be_read_anywhere(program: &Path, pages: &Pages) {
             assert_eq!(browser.evaluate(shown), true, "words of a commit are shown as they are");
         }
     }
-    let lead = "[...document.querySelectorAll('table a')].every(link => document.querySelector(link.getAttribute('href')))";
+    let lead =
+        "[...document.querySelectorAll('table a')].every(link => document.querySelector(link.getAttribute('href')))";
     assert_eq!(browser.evaluate(lead), true, "every kernel leads to its section");
 }
 

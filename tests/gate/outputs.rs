@@ -13,7 +13,8 @@ fn gated(stage: &Stage, arguments: &[&str]) -> Ran {
         stage.edit(BETA, MARK, "TIME=0.900;");
     });
     let fixed = ["gate", "--base", "main", "--head", &head, "--seed", "5eed"];
-    let files = ["--markdown", "target/out/gate.md", "--junit", "target/out/junit.xml", "--html", "target/out/gate.html"];
+    let files =
+        ["--markdown", "target/out/gate.md", "--junit", "target/out/junit.xml", "--html", "target/out/gate.html"];
     let mut command = stage.command(&[&fixed, &files[..], arguments].concat());
     command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", stage.path("target/summary.md"));
     stage.write("target/summary.md", "what was there\n");
@@ -38,7 +39,12 @@ fn people_programs_and_github_are_told_the_same() {
     assert!(text.contains("| tall | "), "{text}");
     assert!(!text.contains(stage.path("").to_str().unwrap()), "no folder of this machine: {text}");
     let page = stage.sandbox.read("target/out/gate.html");
-    for told in ["Gate: failed", "alpha REGRESSED; beta faster", "REGRESSED</span>", "crates/alpha/kernels/softmax.c is its source"] {
+    for told in [
+        "Gate: failed",
+        "alpha REGRESSED; beta faster",
+        "REGRESSED</span>",
+        "crates/alpha/kernels/softmax.c is its source",
+    ] {
         assert!(page.contains(told), "{told}");
     }
     assert!(page.matches("<svg").count() >= 4 && !page.contains(stage.path("").to_str().unwrap()));

@@ -1,5 +1,10 @@
-//! Time for measuring, shared by need: each kernel gets its share of what is left, what one does not use is there for the
-//! others, and what is left in the end goes to those that are not decided.
+//! Time for measuring, shared by need: each kernel first gets an equal share of what is left, so that what one does not use
+//! is there for the others. What is left then goes to those that are not decided, first to the one whose next look is
+//! nearest: time that does not reach a look decides nothing.
+
+use kopt_schema::evidence::{Evidence, Ruling, Stage, StageKind};
+
+use crate::gate::{self, Next};
 
 /// Seconds below which going on is not worth the start of a judge.
 const WORTH: f64 = 5.0;
@@ -21,14 +26,53 @@ impl Budget {
         (self.left / kernels.max(1) as f64).max(0.0)
     }
 
-    /// The same for one that was cut off; none where it is not worth it.
-    pub fn more(&self, kernels: usize) -> Option<f64> {
-        Some(self.share(kernels)).filter(|share| *share >= WORTH)
+    /// The same for one of `kernels` that were cut off: at least what takes it to its next look. None where that is more
+    /// than is left.
+    pub fn more(&self, kernels: usize, need: Need) -> Option<f64> {
+        let share = self.share(kernels).max(need.seconds());
+        (share >= WORTH && share <= self.left).then_some(share)
     }
 
     /// Some of it was used.
     pub fn spend(&mut self, seconds: f64) {
         self.left -= seconds;
+    }
+}
+
+/// What a match that is not decided needs until it is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Need {
+    /// Launches.
+    pub launches: usize,
+    /// Seconds that each has taken so far.
+    pub each_s: f64,
+}
+
+impl Need {
+    /// None where no time could decide more.
+    pub fn of(evidence: &Evidence) -> Option<Self> {
+        let disturbed = evidence.verdict.ruling == Ruling::Contaminated;
+        let next = gate::next(evidence);
+        if evidence.forfeit.is_some() || (next == Next::Done && !disturbed) {
+            return None;
+        }
+        let fresh = |kind| Stage { kind, launches: Vec::new() };
+        let stage = match (disturbed, next, evidence.stages.last()) {
+            (false, Next::Measure, Some(stage)) => stage.clone(),
+            (false, Next::Confirm, _) => fresh(StageKind::Confirmation),
+            // A disturbed one begins anew.
+            _ => fresh(StageKind::Screen),
+        };
+        let so_far = stage.launches.len();
+        let look = gate::looks(evidence, &stage).into_iter().find(|look| *look > so_far)?;
+        let walls: Vec<f64> =
+            evidence.stages.iter().flat_map(|stage| &stage.launches).map(|launch| launch.wall_s).collect();
+        Some(Self { launches: look - so_far, each_s: walls.iter().sum::<f64>() / walls.len().max(1) as f64 })
+    }
+
+    /// Seconds that these take. One more than there are: a launch that might not end in time is not begun.
+    pub fn seconds(self) -> f64 {
+        (self.launches + 1) as f64 * self.each_s
     }
 }
 
@@ -42,9 +86,18 @@ mod tests {
         assert_eq!(budget.share(4), 25.0);
         budget.spend(10.0);
         assert_eq!(budget.share(3), 30.0);
-        budget.spend(86.0);
-        assert_eq!((budget.share(2), budget.more(1), budget.more(0)), (2.0, None, None));
-        budget.spend(10.0);
+        budget.spend(100.0);
         assert_eq!(budget.share(1), 0.0);
+    }
+
+    #[test]
+    fn one_that_was_cut_off_gets_what_takes_it_to_its_next_look_or_nothing() {
+        let budget = Budget::new(40.0);
+        let need = |launches, each_s| Need { launches, each_s };
+        assert_eq!(budget.more(4, need(2, 1.0)), Some(10.0), "its share is more than it needs");
+        assert_eq!(budget.more(4, need(5, 5.0)), Some(30.0), "and where it is less, the others wait");
+        assert_eq!(budget.more(4, need(7, 5.0)), Some(40.0));
+        assert_eq!(budget.more(1, need(8, 5.0)), None, "too little to learn anything from");
+        assert_eq!(Budget::new(4.0).more(1, need(1, 0.1)), None, "not worth the start of a judge");
     }
 }

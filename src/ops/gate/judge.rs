@@ -7,11 +7,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Ceilings, Evidence, Ruling, Terms};
 use kopt_schema::exit::Exit;
 
-use super::budget::Budget;
+use super::budget::{Budget, Need};
 use super::case::{Alone, Contest};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::gate::{self, Next};
 use crate::machine::figures::Store;
 use crate::ops::compare::figures;
 use crate::ops::compare::live::Live;
@@ -62,7 +61,7 @@ impl Hall<'_> {
         held
     }
 
-    /// What is left goes to those that are not decided, and to those that were disturbed, who begin anew.
+    /// What is left goes to those that are not decided, and to those that were disturbed, who begin anew, once.
     fn go_on(
         &self,
         shell: &mut Shell,
@@ -71,16 +70,25 @@ impl Hall<'_> {
         held: &mut [Held],
         budget: &mut Budget,
     ) {
-        let open: Vec<usize> = (0..held.len()).filter(|&index| held[index].as_ref().is_ok_and(is_open)).collect();
-        for (done, index) in open.iter().copied().enumerate() {
-            let (Some(share), Ok(judge)) = (budget.more(open.len() - done), &judges[index]) else { continue };
-            let Ok(evidence) = &held[index] else { continue };
-            let before = (evidence.verdict.ruling != Ruling::Contaminated).then(|| evidence.clone());
+        let mut over = vec![false; held.len()];
+        loop {
+            let need = |index: usize| Need::of(held[index].as_ref().ok().filter(|_| !over[index])?);
+            let mut open: Vec<(usize, Need)> =
+                (0..held.len()).filter_map(|index| Some((index, need(index)?))).collect();
+            open.sort_by(|(_, one), (_, other)| one.seconds().total_cmp(&other.seconds()));
+            let Some(&(index, nearest)) = open.first() else { return };
+            let (Some(share), Ok(judge), Ok(evidence)) =
+                (budget.more(open.len(), nearest), &judges[index], &held[index])
+            else {
+                return;
+            };
+            let disturbed = evidence.verdict.ruling == Ruling::Contaminated;
+            let (before, launches) = ((!disturbed).then(|| evidence.clone()), evidence.verdict.launches);
             shell.status("Going on", GOOD, &contests[index].head.kernel.member.name);
-            // What was measured before still stands where going on fails.
-            if let Ok(found) = self.hold(shell, contests[index], judge, share, before, budget) {
-                held[index] = Ok(found);
-            }
+            let found = self.hold(shell, contests[index], judge, share, before, budget);
+            // One that gets no further is not asked again. What was measured before still stands where going on fails.
+            over[index] = disturbed || found.as_ref().map_or(true, |found| found.verdict.launches == launches);
+            held[index] = found.or_else(|_| held[index].clone());
         }
     }
 
@@ -224,10 +232,4 @@ impl Hall<'_> {
         }
         self.interrupts.get().ok_or_else(|| Error::new(Exit::Internal, "cannot watch for signals"))
     }
-}
-
-/// Whether more time could decide it.
-fn is_open(evidence: &Evidence) -> bool {
-    evidence.forfeit.is_none()
-        && (gate::next(evidence) != Next::Done || evidence.verdict.ruling == Ruling::Contaminated)
 }

@@ -38,6 +38,7 @@ use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::{GateKernel, GateOutcome, GateResult, GateScope};
 
+use self::budget::Need;
 use self::case::{Alone, Contest, Way};
 use self::judge::{Hall, Held};
 use self::outcome::{Own, by_its_own, excuse, exit, outcome};
@@ -49,10 +50,11 @@ use crate::gate;
 use crate::machine::Moment;
 use crate::reach;
 use crate::records::gate::GateReport;
+use crate::records::numbers;
 use crate::referee::evidence;
 use crate::referee::seeds::Master;
 use crate::revision::Revisions;
-use crate::shell::{GOOD, Shell, count};
+use crate::shell::{GOOD, Shell, count, units};
 use crate::workspace::Workspace;
 
 /// What is made of kernels that cannot be told.
@@ -196,7 +198,7 @@ impl Gate<'_> {
             match way {
                 Way::Decided(outcome, text) => (kernels[index].outcome, kernels[index].text) = (*outcome, text.clone()),
                 Way::Timed(contest) => match self.hall.at_once(contest)? {
-                    Some(found) => self.decide(shell, &mut kernels[index], Ok(found), measured)?,
+                    Some(found) => self.decide(&mut kernels[index], Ok(found), measured)?,
                     None => timed.push((index, contest)),
                 },
                 Way::Alone(version, outcome, why) => alone.push((index, version, Own::Else(*outcome, why.clone()))),
@@ -207,7 +209,7 @@ impl Gate<'_> {
             let held = self.hall.compare(shell, base, &contests, seconds);
             for ((index, contest), held) in timed.iter().zip(held) {
                 let kernel = &mut kernels[*index];
-                self.decide(shell, kernel, held, measured)?;
+                self.decide(kernel, held, measured)?;
                 // Only this can tell a wrong kernel from one that is right by what the change says is right.
                 if kernel.outcome == GateOutcome::Incorrect && !kernel.judging.is_empty() {
                     alone.push((*index, &contest.head, Own::Edited));
@@ -225,7 +227,7 @@ impl Gate<'_> {
     }
 
     /// What a match comes to.
-    fn decide(&self, shell: &mut Shell, kernel: &mut GateKernel, held: Held, measured: &mut Measured) -> Result<()> {
+    fn decide(&self, kernel: &mut GateKernel, held: Held, measured: &mut Measured) -> Result<()> {
         let found = match held {
             Ok(found) => found,
             Err(error) => {
@@ -250,10 +252,12 @@ impl Gate<'_> {
         if found.stages.iter().any(|stage| !stage.launches.is_empty()) {
             kernel.verdict = Some(found.verdict.clone());
         }
-        measured.insert(kernel.kernel.clone(), found);
-        if kernel.outcome == GateOutcome::Inconclusive && shell.verbose() {
-            shell.note("a longer --max-time, or a quieter machine, may tell");
+        if let (GateOutcome::Inconclusive, Some(need)) = (kernel.outcome, Need::of(&found)) {
+            let launches = numbers::count(need.launches, "launch", "launches");
+            let time = units::duration(need.seconds());
+            kernel.notes.push(format!("the time was over {launches}, about {time}, before its next look"));
         }
+        measured.insert(kernel.kernel.clone(), found);
         Ok(())
     }
 }
