@@ -34,7 +34,9 @@ fn made(page: &GatePage<'_>, extra: usize) -> String {
     let title = format!("Gate: {}", if result.exit_code == 0 { "passed" } else { "failed" });
     let mut body = Markup::default();
     body.leaf("h1", &[], &title);
-    body.leaf("p", &[], &words::sentence(&result.text));
+    // Names of kernels are written as they are.
+    let names = if page.report.kernels.is_empty() { "" } else { "Kernels: " };
+    body.leaf("p", &[], &words::sentence(&format!("{names}{}", result.text)));
     let (base, head) = (short(&scope.base), short(&scope.head));
     let files = numbers::count(scope.files, "file differs", "files differ");
     let lead = format!(

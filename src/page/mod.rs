@@ -30,7 +30,7 @@ mod rounds;
 mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use campaign::{CampaignFacts, Filed, campaign};
 pub use comparisons::{Comparisons, comparisons};

@@ -79,6 +79,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::tests::made;
 
     #[test]
     fn what_one_does_not_use_is_there_for_the_others() {
@@ -88,6 +89,28 @@ mod tests {
         assert_eq!(budget.share(3), 30.0);
         budget.spend(100.0);
         assert_eq!(budget.share(1), 0.0);
+    }
+
+    #[test]
+    fn a_match_needs_the_launches_to_its_next_look_and_a_decided_one_nothing() {
+        let mut evidence = made::evidence(1.2, "");
+        evidence.terms = gate::gate_terms(0.02).unwrap();
+        let screen = evidence.stages[0].launches.clone();
+        let need = |evidence: &mut Evidence, launches: usize| {
+            let launches = screen.iter().cycle().take(launches).cloned().collect();
+            evidence.stages = vec![Stage { kind: StageKind::Screen, launches }];
+            evidence.verdict = gate::verdict(evidence);
+            Need::of(evidence).map(|need| (need.launches, need.each_s > 0.0))
+        };
+        assert_eq!(need(&mut evidence, 0), Some((6, false)));
+        assert_eq!(need(&mut evidence, 4), Some((2, true)));
+        // Slower at the first look: it is to be confirmed, by as many launches as the next look has.
+        assert_eq!(need(&mut evidence, 6), Some((9, true)));
+        evidence.verdict.ruling = Ruling::Contaminated;
+        assert_eq!(Need::of(&evidence).map(|need| need.launches), Some(6), "a disturbed one begins anew");
+        evidence.identical = true;
+        evidence.verdict = gate::verdict(&evidence);
+        assert_eq!(Need::of(&evidence), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pages of campaigns, comparisons and gates, well-formed whatever they are made of.
 
 mod gates;
-mod made;
+pub mod made;
 mod strict;
 
 use kopt_schema::evidence::Estimate;
