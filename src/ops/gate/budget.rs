@@ -2,6 +2,7 @@
 //! is there for the others. What is left then goes to those that are not decided, first to the one whose next look is
 //! nearest: time that does not reach a look decides nothing.
 
+use kopt_schema::bout::{CaseRecord, LaunchRecord};
 use kopt_schema::evidence::{Evidence, Ruling, Stage, StageKind};
 
 use crate::gate::{self, Next};
@@ -65,9 +66,7 @@ impl Need {
         };
         let so_far = stage.launches.len();
         let look = gate::looks(evidence, &stage).into_iter().find(|look| *look > so_far)?;
-        let walls: Vec<f64> =
-            evidence.stages.iter().flat_map(|stage| &stage.launches).map(|launch| launch.wall_s).collect();
-        Some(Self { launches: look - so_far, each_s: walls.iter().sum::<f64>() / walls.len().max(1) as f64 })
+        Some(Self { launches: look - so_far, each_s: launch_s(evidence) })
     }
 
     /// Seconds that these take. One more than there are: a launch that might not end in time is not begun.
@@ -76,8 +75,30 @@ impl Need {
     }
 }
 
+/// Seconds that a launch takes, from those there were. Each runs a ladder of calls on one of its shapes, by lot; where shapes
+/// differ a hundredfold that may take longer than all the rest, so that it counts as what it takes on average.
+fn launch_s(evidence: &Evidence) -> f64 {
+    let launches: Vec<&LaunchRecord> = evidence.stages.iter().flat_map(|stage| &stage.launches).collect();
+    let calls = |case: &CaseRecord| case.ladder.iter().map(|rung| rung.calls).sum::<u64>();
+    let calls = launches.iter().flat_map(|launch| &launch.cases).map(calls).max().unwrap_or(0);
+    let of_launch = |launch: &&LaunchRecord| {
+        let ladder: u64 = launch.cases.iter().flat_map(|case| &case.ladder).flat_map(|rung| &rung.device_ns).sum();
+        let usual = launch.cases.iter().map(call_s).sum::<f64>() / launch.cases.len().max(1) as f64;
+        (launch.wall_s - ladder as f64 * 1e-9).max(0.0) + calls as f64 * usual
+    };
+    launches.iter().map(of_launch).sum::<f64>() / launches.len().max(1) as f64
+}
+
+/// Seconds of one call of every contestant.
+fn call_s(case: &CaseRecord) -> f64 {
+    let twice: u64 = case.blocks.first().map_or(0, |block| block.device_ns.iter().flatten().sum());
+    twice as f64 * 0.5e-9 / case.calls.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
+    use kopt_schema::bout::Rung;
+
     use super::*;
     use crate::page::tests::made;
 
@@ -99,7 +120,7 @@ mod tests {
         let need = |evidence: &mut Evidence, launches: usize| {
             let launches = screen.iter().cycle().take(launches).cloned().collect();
             evidence.stages = vec![Stage { kind: StageKind::Screen, launches }];
-            evidence.verdict = gate::verdict(evidence);
+            evidence.verdict = gate::placeholder();
             Need::of(evidence).map(|need| (need.launches, need.each_s > 0.0))
         };
         assert_eq!(need(&mut evidence, 0), Some((6, false)));
@@ -108,9 +129,21 @@ mod tests {
         assert_eq!(need(&mut evidence, 6), Some((9, true)));
         evidence.verdict.ruling = Ruling::Contaminated;
         assert_eq!(Need::of(&evidence).map(|need| need.launches), Some(6), "a disturbed one begins anew");
-        evidence.identical = true;
-        evidence.verdict = gate::verdict(&evidence);
+        (evidence.identical, evidence.verdict) = (true, gate::placeholder());
         assert_eq!(Need::of(&evidence), None);
+    }
+
+    #[test]
+    fn a_ladder_on_the_longest_shape_is_no_measure_of_a_launch() {
+        let mut evidence = made::evidence(1.0, "");
+        let launch = &mut evidence.stages[0].launches[0];
+        let rung = |calls: u64| Rung { calls, device_ns: vec![calls * 1_000_000_000; 3] };
+        launch.cases[0].ladder = [1, 2, 4, 8].map(rung).to_vec();
+        launch.wall_s += 45.0;
+        evidence.stages[0].launches.truncate(1);
+        evidence.stages.truncate(1);
+        let each = launch_s(&evidence);
+        assert!((0.1..0.2).contains(&each), "{each} s");
     }
 
     #[test]
