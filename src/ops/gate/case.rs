@@ -79,15 +79,15 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
         _ => None,
     };
     let incumbent = before.as_ref().and_then(|(_, incumbent)| incumbent.as_ref().ok());
-    if incumbent.is_some_and(|incumbent| incumbent.side.code == alone.entrant.side.code) {
-        let text = "both compile to the same code: there is nothing to measure";
-        return Way::Decided(GateOutcome::Same, text.to_owned());
-    }
     let known = incumbent.and_then(|incumbent| incumbent.side.audit.as_ref());
     let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
     audit.extend(read.told);
     let why = match (base, before) {
         (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::same(base, head) {
+            Ok(()) if incumbent.side.code == alone.entrant.side.code => {
+                let text = "both compile to the same code: there is nothing to measure";
+                return Way::Decided(GateOutcome::Same, text.to_owned());
+            }
             // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
             Ok(()) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent })),
             Err(error) => words(&error),
