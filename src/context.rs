@@ -1,6 +1,8 @@
 //! What the tool is told by its surroundings, read once: arguments, current folder, environment. Nothing else in the
 //! tool asks for any of these, so that a test can hand it a world of its own.
 
+pub mod github;
+
 use std::ffi::OsString;
 
 use camino::{Utf8Path, Utf8PathBuf};

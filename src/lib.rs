@@ -20,8 +20,9 @@
 //! | 2 judgement | [`audit`] | from the bytes of a built object to what it can remember and reach: pure functions |
 //! | | [`gate`] | from evidence to verdict: pure functions |
 //! | | [`ledger`] | from a campaign's events to its state, and the rules that say what comes next: pure functions |
-//! | | [`records`] | every text that a round or a campaign leaves behind: pure functions |
-//! | | [`page`] | campaigns and comparisons as pages for a browser: pure functions |
+//! | | [`page`] | campaigns, comparisons and gates as pages for a browser: pure functions |
+//! | | [`reach`] | which kernels a change can reach, and why: pure functions |
+//! | | [`records`] | every text that a round, a campaign or a gate leaves behind: pure functions |
 //! | 3 effects | [`build`] | test and bench executables, built by one call of cargo |
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
 //! | | [`revision`] | versions of the workspace, as git has them |
@@ -42,10 +43,12 @@
 //! | `Cargo.toml` of the workspace around it | `new` | `workspace.members` gains one entry, all else is kept |
 //! | `kernels/<op>.bindings.rs` | `bindings` | checked in with the crate |
 //! | `target/` | `check`, `bench`, through cargo | may be deleted at any time |
-//! | `target/kopt/revisions/<commit>/` | `compare` | the files of a commit; may be deleted at any time, as all of `target/kopt` |
-//! | `target/kopt/candidates/` | `compare` | compiled kernels, by what they were compiled from |
-//! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare` | the base's files and the judge built from them; `judge.lock`: who uses them |
-//! | `target/kopt/evidence/<kernel>-<time>.json` | `compare` | what a verdict rests on |
+//! | `target/kopt/revisions/<commit>/` | `compare`, `gate` | the files of a commit; may be deleted at any time, as all of `target/kopt` |
+//! | `target/kopt/candidates/` | `compare`, `gate` | compiled kernels, by what they were compiled from |
+//! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare`, `gate` | the base's files and the judge built from them; `judge.lock`: who uses them |
+//! | `target/kopt/evidence/<kernel>-<time>.json` | `compare`, `gate` | what a verdict rests on |
+//! | the files of `--markdown`, `--junit` and `--html` | `gate` | what came of it |
+//! | `.github/workflows/kopt-gate*.yml` | `gate --init github` | checked in; never overwritten unless asked |
 //! | `.kopt/` | `optimize` and its kin | ignores itself for git |
 //! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report (`report.html` by `report --html`): keep it, or fetch `refs/kopt/<name>/evidence` |
 //! | `.kopt/worktrees/<name>/` | the same | the campaign's worktree; gone when it is over |
@@ -72,6 +75,7 @@ pub mod ops;
 pub mod page;
 pub mod process;
 pub mod proposer;
+pub mod reach;
 pub mod records;
 pub mod referee;
 pub mod revision;

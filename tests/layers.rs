@@ -18,6 +18,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("gate", 2),
     ("ledger", 2),
     ("page", 2),
+    ("reach", 2),
     ("records", 2),
     ("build", 3),
     ("experience", 3),

@@ -61,13 +61,13 @@ pub struct Place<'a> {
 /// Packages whose speed a judge's own depends on: what fills inputs, evaluates references and compares.
 const FAST: [&str; 7] = ["kopt-harness", "chacha20", "half", "libm", "rand", "rand_core", "rand_distr"];
 
-/// Arguments that optimise the package `name` and what a judge spends its time in, and nothing else: most of what it links
+/// Arguments that optimise the packages `names` and what a judge spends its time in, and nothing else: most of what it links
 /// (parsers, plots, bindings) runs for a moment, and takes half of the build. `lock` is the text of the lock file: a
 /// package that is not there must not be named.
 #[must_use]
-pub fn lean(name: &str, lock: &str) -> Vec<String> {
+pub fn lean(names: &[&str], lock: &str) -> Vec<String> {
     let there = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
-    let fast = FAST.into_iter().filter(there).chain([name]);
+    let fast = FAST.into_iter().filter(there).chain(names.iter().copied());
     let mut arguments = vec!["--config=profile.bench.opt-level=0".to_owned()];
     arguments.extend(fast.map(|package| format!("--config=profile.bench.package.{package}.opt-level=3")));
     arguments

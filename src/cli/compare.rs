@@ -37,7 +37,7 @@ pub struct Args {
     /// The smallest, the middle and the largest shape, and fewer launches
     #[arg(long)]
     quick: bool,
-    /// What is accepted: default, tile, service or training
+    /// What is accepted: default, tile, service or training; gate fails only what is shown to be slower
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = policy)]
     policy: String,
     /// Least gain of an accept, such as 1% or 0.01, instead of the policy's

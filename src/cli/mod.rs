@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod completions;
 mod doctor;
+mod gate;
 mod list;
 mod new;
 mod optimize;
@@ -81,6 +82,7 @@ enum Command {
     Bench(bench::Args),
     Compare(compare::Args),
     Verdict(verdict::Args),
+    Gate(gate::Args),
     Optimize(optimize::Args),
     Try(attempt::Args),
     Wait(attempt::WaitArgs),
@@ -106,6 +108,7 @@ impl Command {
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
             Self::Verdict(_) => "verdict",
+            Self::Gate(_) => "gate",
             Self::Optimize(_) => "optimize",
             Self::Try(_) => "try",
             Self::Wait(_) => "wait",
@@ -136,6 +139,7 @@ impl Command {
             Self::Audit(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
+            Self::Gate(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),
             Self::Optimize(args) => args.run(context, shell, manifest_path),
             Self::Try(args) => args.run(context, shell, manifest_path),
@@ -166,7 +170,7 @@ pub fn main() -> ExitCode {
 /// The command line with the exit codes in its help.
 fn command() -> clap::Command {
     let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
-    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n  cargo kopt optimize                    make it faster, round by round\n";
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n  cargo kopt optimize                    make it faster, round by round\n  cargo kopt gate                        does this branch make any kernel slower or wrong?\n";
     Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
 }
 

@@ -6,12 +6,14 @@
 //! | `series` | launches as one number a launch and shape |
 //! | [`certificate`] | whether a crate's check refuses what is wrong |
 //! | `integrity` | what an honest contestant's records cannot look like |
+//! | `slowdown` | the other direction: a gate for pull requests |
 //! | [`transfer`] | whether a gain exists in training |
 //! | `words` | the reasons, for people |
 
 pub mod certificate;
 mod integrity;
 mod series;
+mod slowdown;
 pub mod transfer;
 mod words;
 
@@ -19,12 +21,13 @@ mod words;
 mod tests;
 
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
-use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Standing, gain_of_log};
+use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Slowdown, Standing, gain_of_log};
 
 pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
 use series::Series;
 pub use series::{CANDIDATE, CONTROL, INCUMBENT, gain as launch_gain, usable};
+pub use slowdown::{gate_terms, is_gate};
 
 /// Four times of five is what a smallest detectable effect is told for.
 const POWER: f64 = 0.8;
@@ -51,7 +54,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
     if !(0.0..1.0).contains(&min_gain) {
         return Err(format!("a least gain of {:.1} % makes no sense: from 0 % to below 100 %", 100.0 * min_gain));
     }
-    let schedule = Schedule::standard();
+    let schedule = slowdown::schedule(policy);
     let schedule = if quick { schedule.truncated(QUICK_LAUNCHES).unwrap_or(schedule) } else { schedule };
     Ok(Terms {
         policy: policy.name().to_owned(),
@@ -94,10 +97,32 @@ pub fn next(evidence: &Evidence) -> Next {
     if !looks.contains(&launches) && launches < last {
         return Next::Measure;
     }
-    match (stand(evidence, stage), stage.kind) {
-        (Standing::Accept { .. }, StageKind::Screen) => Next::Confirm,
-        (Standing::Undecided, _) if launches < last => Next::Measure,
+    match (lead(evidence, stage), stage.kind) {
+        (Lead::Shown, StageKind::Screen) => Next::Confirm,
+        (Lead::Undecided, _) if launches < last => Next::Measure,
         _ => Next::Done,
+    }
+}
+
+/// Whether a stage has shown what it is there to show: a gain or, for a gate, a slowdown.
+enum Lead {
+    Shown,
+    RuledOut,
+    Undecided,
+}
+
+fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
+    if is_gate(&evidence.terms) {
+        return match slowdown::stand(evidence, stage) {
+            Slowdown::Slower(_) => Lead::Shown,
+            Slowdown::Clear => Lead::RuledOut,
+            Slowdown::Undecided => Lead::Undecided,
+        };
+    }
+    match stand(evidence, stage) {
+        Standing::Accept { .. } => Lead::Shown,
+        Standing::Reject(_) => Lead::RuledOut,
+        Standing::Undecided => Lead::Undecided,
     }
 }
 
@@ -145,7 +170,7 @@ pub fn verdict(evidence: &Evidence) -> Verdict {
     });
     let direction = named(kopt_stats::direction(&aggregate, 2.0 * alpha, evidence.terms.min_gain));
     if ruling == Ruling::RolledBackNoise {
-        reasons.push(words::detectable(&aggregate, alpha, POWER));
+        reasons.push(words::detectable(&aggregate, alpha, POWER, is_gate(&evidence.terms)));
     }
     let control = control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0));
     // An interval of a single launch has no end, and JSON no infinity: such estimates say nothing and are left out.
@@ -211,7 +236,9 @@ fn ruling(evidence: &Evidence) -> (Ruling, Vec<String>) {
         return (Ruling::IntegrityViolation, vec![reason]);
     }
     let (ruling, reasons) = measured(evidence);
-    let gained = matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff) && !evidence.identical;
+    // A gate asks for no gain, so that none has to exist in training.
+    let asked = !evidence.identical && !is_gate(&evidence.terms);
+    let gained = matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff) && asked;
     match transfer::overruled(evidence).filter(|_| gained) {
         Some(overruled) => overruled,
         None => (ruling, reasons),
@@ -233,8 +260,8 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
     if !violations.is_empty() {
         return (Ruling::IntegrityViolation, violations);
     }
-    let fires =
-        |effect: &Effect| effect.two_sided_p() < evidence.terms.control_alpha && effect.mean.abs() >= CONTROL_LEAST;
+    let least = if is_gate(&evidence.terms) { slowdown::control_least(&evidence.terms) } else { CONTROL_LEAST };
+    let fires = |effect: &Effect| effect.two_sided_p() < evidence.terms.control_alpha && effect.mean.abs() >= least;
     if let Some(effect) = control(evidence).filter(fires) {
         return (Ruling::Contaminated, vec![words::contaminated(&effect, evidence.terms.control_alpha)]);
     }
@@ -242,6 +269,9 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
         return (Ruling::RolledBackNoise, vec![words::nothing_measured()]);
     };
     let confirmation = evidence.stages.iter().find(|stage| stage.kind == StageKind::Confirmation);
+    if is_gate(&evidence.terms) {
+        return slowdown::ruling(evidence, screen, confirmation);
+    }
     let names = |index: &usize| Series::of(evidence, screen, INCUMBENT, CANDIDATE).cases[*index].name.clone();
     match (stand(evidence, screen), confirmation.map(|stage| stand(evidence, stage))) {
         (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),

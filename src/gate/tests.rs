@@ -1,5 +1,7 @@
 //! Evidence made by hand, and what must follow from it.
 
+mod slowdown;
+
 use std::collections::BTreeMap;
 
 use kopt_schema::audit::{Audit, Finding, Severity, Stateless};

@@ -82,11 +82,40 @@ pub fn lacking(sandbox: &Sandbox) -> Option<String> {
         .then(|| format!("contestants were only {}; not in force: {}", sandbox.trust(), lacks.join(", ")))
 }
 
-pub fn detectable(effect: &Effect, alpha: f64, power: f64) -> String {
+/// The tolerance of a gate, as people write it.
+fn tolerance(terms: &Terms) -> String {
+    let text = format!("{:.2}", 100.0 * terms.max_regression);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+pub fn clear(terms: &Terms) -> String {
+    format!("no shape is slower by {} or more", tolerance(terms))
+}
+
+pub fn cleared(terms: &Terms) -> String {
+    format!("the screen showed a slowdown beyond {}, and fresh processes with new seeds rule it out", tolerance(terms))
+}
+
+pub fn slower(parts: &[String], terms: &Terms) -> String {
+    let names = parts.join(", ");
+    format!("slower by more than {}, shown and confirmed by fresh processes with new seeds: {names}", tolerance(terms))
+}
+
+pub fn slower_once(parts: &[String], terms: &Terms) -> String {
+    let names = parts.join(", ");
+    format!("the screen showed a slowdown beyond {} of {names}, and it was not confirmed", tolerance(terms))
+}
+
+pub fn not_told(launches: usize, terms: &Terms) -> String {
+    format!("{launches} launches neither show nor rule out a slowdown beyond {}", tolerance(terms))
+}
+
+pub fn detectable(effect: &Effect, alpha: f64, power: f64, slower: bool) -> String {
     let gain = 100.0 * gain_of_log(effect.detectable(alpha, power));
-    if gain.is_finite() {
-        format!("this run could have shown a gain of {gain:.1} % four times of five")
-    } else {
-        "too few launches to show any gain".to_owned()
+    match (gain.is_finite(), slower) {
+        (true, false) => format!("this run could have shown a gain of {gain:.1} % four times of five"),
+        (true, true) => format!("this run could have shown {gain:.1} % beyond that, in the mean, four times of five"),
+        (false, false) => "too few launches to show any gain".to_owned(),
+        (false, true) => "too few launches to show anything".to_owned(),
     }
 }

@@ -25,8 +25,10 @@ pub fn check(target: &Target) -> Vec<String> {
     shapes(target, &mut wrong);
     sources(target, &mut wrong);
     limits(target, &mut wrong);
-    if let Err(error) = target.policy.parse::<Policy>() {
-        wrong.push(format!("`policy`: {error}"));
+    match target.policy.parse::<Policy>() {
+        Err(error) => wrong.push(format!("`policy`: {error}")),
+        Ok(Policy::Gate) => wrong.push("`policy`: `gate` asks for no gain, and a campaign is for gains".to_owned()),
+        Ok(_) => {}
     }
     if target.git_commit && target.git_branch.as_deref().is_none_or(|branch| branch.trim().is_empty()) {
         wrong.push("`git_commit` is true, and `git_branch` names no branch that commits could go to".to_owned());

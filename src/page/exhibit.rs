@@ -114,9 +114,12 @@ impl Exhibit<'_> {
     }
 
     fn gains(&self, to: &mut Markup) {
-        let (verdict, least) = (&self.evidence.verdict, self.evidence.terms.min_gain);
-        let mut caption =
-            format!("Gain by shape with its interval. Dashed: the least gain of an accept, {}.", numbers::gain(least));
+        let (verdict, terms) = (&self.evidence.verdict, &self.evidence.terms);
+        let (least, what) = match gate::is_gate(terms) {
+            true => (1.0 / (1.0 + terms.max_regression) - 1.0, "what fails where it is shown"),
+            false => (terms.min_gain, "the least gain of an accept"),
+        };
+        let mut caption = format!("Gain by shape with its interval. Dashed: {what}, {}.", numbers::gain(least));
         if verdict.shapes.len() > ROWS {
             caption.push_str(&format!(" The first {ROWS} of {} shapes.", verdict.shapes.len()));
         }
@@ -159,7 +162,7 @@ impl Exhibit<'_> {
         }
         let (plot, beyond) = strip(&shapes, detail == Detail::Blocks);
         let mut caption =
-            "Each launch is a dot, from the first at the top to the last: round to find a gain, square to confirm it."
+            "Each launch is a dot, from the first at the top to the last: round to find a change, square to confirm it."
                 .to_owned();
         caption.push_str(&match (detail, beyond) {
             (Detail::Blocks, 0) => " Small dots are its blocks.".to_owned(),
@@ -169,7 +172,7 @@ impl Exhibit<'_> {
             _ => format!(" {blocks} blocks are left out to keep this page small: they are in the evidence."),
         });
         frame::figure(to, false, &caption, &plot);
-        let heads = ["shape", "to find a gain", "to confirm it"];
+        let heads = ["shape", "to find a change", "to confirm it"];
         frame::numbers(to, "Launches as numbers, gains in %", &heads, &launch_rows(&shapes));
     }
 
@@ -216,7 +219,6 @@ impl Exhibit<'_> {
             let knobs: String = side.knobs.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
             words::sentence(&format!("{}, revision {}, code {}{knobs}", side.name, side.revision, side.code))
         };
-        let terms = &evidence.terms;
         let mut rows = vec![
             (
                 "Kernel",
@@ -235,16 +237,7 @@ impl Exhibit<'_> {
                 format!("{} to find, {} to confirm", launches(StageKind::Screen), launches(StageKind::Confirmation)),
             ),
             ("Trials passed", evidence.trials.to_string()),
-            (
-                "Terms",
-                words::name(&format!(
-                    "policy {}, least gain {}, a core shape may lose less than {}; without a gain at most {} are accepted",
-                    terms.policy,
-                    numbers::gain(terms.min_gain),
-                    numbers::probability(terms.max_regression),
-                    numbers::probability(evidence.verdict.false_accept)
-                )),
-            ),
+            ("Terms", words::name(&agreed(evidence))),
             ("Seed", words::name(&evidence.seed)),
             ("Tool", words::name(&format!("cargo-kopt {}", evidence.tool))),
             ("File", words::name(self.file)),
@@ -256,6 +249,21 @@ impl Exhibit<'_> {
         rows.retain(|(_, said)| !said.is_empty());
         rows
     }
+}
+
+/// What was agreed before the first launch.
+fn agreed(evidence: &Evidence) -> String {
+    let terms = &evidence.terms;
+    let limit = numbers::probability(terms.max_regression);
+    if gate::is_gate(terms) {
+        return format!("policy gate: a slowdown beyond {limit} fails, if it is shown twice");
+    }
+    format!(
+        "policy {}, least gain {}, a core shape may lose less than {limit}; without a gain at most {} are accepted",
+        terms.policy,
+        numbers::gain(terms.min_gain),
+        numbers::probability(evidence.verdict.false_accept)
+    )
 }
 
 /// The ruling as a mark.

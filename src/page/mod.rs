@@ -1,4 +1,4 @@
-//! Campaigns and comparisons as pages for a browser: one file that asks for nothing outside of itself, to be read on a
+//! Campaigns, comparisons and gates as pages for a browser: one file that asks for nothing outside of itself, to be read on a
 //! phone, in the dark and on paper. From data to text and nothing else: no file, no clock, no process.
 //!
 //! | module | makes |
@@ -6,7 +6,8 @@
 //! | [`mod@campaign`] | the page of a campaign (`report --html`) |
 //! | `rounds` | its rounds: the table, and what is behind each point |
 //! | [`mod@comparisons`] | a page of comparisons (`verdict --html`) |
-//! | [`exhibit`] | one comparison as a section of either |
+//! | [`mod@gate`] | the page of a gate (`gate --html`) |
+//! | [`exhibit`] | one comparison as a section of any of these |
 //! | [`plots`] | the plots, as SVG |
 //! | [`launches`] | raw data as gains |
 //! | [`axis`] | scales and ticks |
@@ -21,6 +22,7 @@ pub mod campaign;
 pub mod comparisons;
 pub mod exhibit;
 mod frame;
+pub mod gate;
 pub mod launches;
 pub mod markup;
 pub mod plots;
@@ -28,11 +30,12 @@ mod rounds;
 mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use campaign::{CampaignFacts, Filed, campaign};
 pub use comparisons::{Comparisons, comparisons};
 pub use exhibit::{Detail, Exhibit};
+pub use gate::{GatePage, gate};
 
 /// Bytes that a page is meant to stay below. What is left of them beside everything that must be shown is divided between
 /// the comparisons, for their raw data.

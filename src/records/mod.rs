@@ -12,6 +12,7 @@
 //! | [`mod@log`] | the whole campaign as it stands | `logs/optimize.md` |
 //! | [`mod@attribution`] | which share of a gain is real | a part of the report |
 //! | [`report_data`], [`report`] | what came of it, as data and as text | `report.json`, `report.md` |
+//! | [`gate`] | what came of a gate, as Markdown, annotations and JUnit | wherever the user says |
 //! | `text`, `numbers` | words of strangers made harmless, numbers with units | |
 //!
 //! Titles, hypotheses and messages come from people, agents and compilers that nobody vouches for. They pass through
@@ -21,6 +22,7 @@ pub mod attribution;
 pub mod commit;
 pub mod established;
 pub mod facts;
+pub mod gate;
 pub mod log;
 pub(crate) mod numbers;
 pub mod report;

@@ -30,11 +30,26 @@ impl Match<'_> {
         executable: &Utf8Path,
         told: Told<'_>,
     ) -> Result<Evidence> {
-        if let Some(evidence) = self.at_once() {
-            return Ok(evidence);
+        match self.at_once() {
+            Some(evidence) => Ok(evidence),
+            None => self.hold_further(context, interrupts, executable, self.blank(), told),
         }
-        let begun = Instant::now();
-        let mut evidence = self.blank();
+    }
+
+    /// Goes on with a match that was cut off for time, with fresh processes and the seeds that come next. What was checked
+    /// is not checked again.
+    ///
+    /// # Errors
+    /// As [`hold`](Self::hold).
+    pub fn hold_further(
+        &self,
+        context: &Context,
+        interrupts: &Interrupts,
+        executable: &Utf8Path,
+        mut evidence: Evidence,
+        told: Told<'_>,
+    ) -> Result<Evidence> {
+        let (begun, before) = (Instant::now(), evidence.seconds);
         told(Event::Opening)?;
         let mut judge = Judge::start(context, interrupts, executable, &self.kernel.member.folder)?;
         if self.open(&mut judge, &mut evidence, told)? {
@@ -48,7 +63,7 @@ impl Match<'_> {
         }
         self.doubt_ceilings(&mut judge, &mut evidence, told)?;
         drop(judge);
-        evidence.seconds = begun.elapsed().as_secs_f64();
+        evidence.seconds = before + begun.elapsed().as_secs_f64();
         evidence.machine.load_after = machine::load();
         evidence.verdict = gate::verdict(&evidence);
         Ok(evidence)
@@ -73,7 +88,7 @@ impl Match<'_> {
 
     /// Whether the candidate is right; correctness comes first.
     fn check(&self, judge: &mut Judge<'_>, evidence: &mut Evidence, told: Told<'_>) -> Result<bool> {
-        if !self.check {
+        if !self.check || evidence.trials > 0 {
             return Ok(true);
         }
         told(Event::Checking)?;
@@ -101,7 +116,8 @@ impl Match<'_> {
     ) -> Result<()> {
         let timeout = Duration::try_from_secs_f64(self.kernel.manifest.check.timeout_s).unwrap_or_default();
         let patience = self.limits.launch.max(timeout);
-        let (mut number, mut longest, measuring) = (0, 0.0f64, Instant::now());
+        let (mut longest, measuring) = (0.0f64, Instant::now());
+        let mut number = evidence.stages.iter().map(|stage| stage.launches.len()).sum();
         loop {
             let next = gate::next(evidence);
             // A launch that would not end in time is not begun: the verdict is on what there is.

@@ -41,12 +41,20 @@ pub struct Entrant {
 /// When one does not compile (with the compiler's words), a compiler is missing, or the policy allows what is no rule; the
 /// error says which version.
 pub fn compile(folder: &Utf8Path, versions: &[Version<'_>]) -> Result<Vec<Entrant>> {
+    let allow = versions.first().map_or(&[][..], |version| &version.kernel.manifest.allow);
+    compile_under(folder, versions, allow)
+}
+
+/// The same, where the audit lets pass what `allow` names.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_under(folder: &Utf8Path, versions: &[Version<'_>], allow: &[String]) -> Result<Vec<Entrant>> {
     let order = |version: &Version<'_>| Order {
         folder: version.kernel.member.folder.clone(),
         manifest: version.kernel.manifest.clone(),
     };
     let orders: Vec<Order> = versions.iter().map(order).collect();
-    let allow = versions.first().map_or(&[][..], |version| &version.kernel.manifest.allow);
     known(allow)?;
     let built = Cache::new(folder).candidates(&orders, 2);
     let entrant = |(version, file): (&Version<'_>, Result<Utf8PathBuf, BuildError>)| {

@@ -46,33 +46,53 @@ impl Trusted {
         folder: &Utf8Path,
         user: &Utf8Path,
     ) -> Result<Self> {
-        let lock = lock(shell, folder)?;
-        let (root, has_lock) = settle(base, folder, user)?;
-        let workspace = Workspace::find(context, Some(&root.join("Cargo.toml")))?;
-        let member = workspace
-            .member(name)
-            .ok_or_else(|| Error::new(Exit::NoKernel, format!("the base has no package `{name}`")))?;
-        let mut found = Found::read(context, &workspace, &[member]);
-        let Some(kernel) = found.kernels.pop() else {
-            found.complain(shell)?;
-            return Err(Error::setup(format!("the manifest of `{name}` is wrong in the base")));
-        };
-        let target = folder.join("judge");
-        let lean = lean(&root, name);
-        let place = Place { target: Some(&target), locked: has_lock, arguments: &lean };
-        let built = build::executables_in(
-            context,
-            shell.manner(),
-            &workspace,
-            std::slice::from_ref(&kernel),
-            Role::Latency,
-            place,
-        )?;
-        match built.into_iter().next() {
-            Some(executable) => Ok(Self { executable, _lock: lock }),
+        let mut all = Self::build_all(context, shell, base, &[name], folder, user)?;
+        match all.executables.pop() {
+            Some(executable) => Ok(Self { executable, _lock: all.lock }),
             None => Err(Error::new(Exit::BuildFailed, format!("cargo built no bench of `{name}`"))),
         }
     }
+
+    /// Builds the judges of several packages by one call of cargo.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); one that does not build fails all.
+    pub fn build_all(
+        context: &Context,
+        shell: &mut Shell,
+        base: &Export,
+        names: &[&str],
+        folder: &Utf8Path,
+        user: &Utf8Path,
+    ) -> Result<Several> {
+        let lock = lock(shell, folder)?;
+        let (root, has_lock) = settle(base, folder, user)?;
+        let workspace = Workspace::find(context, Some(&root.join("Cargo.toml")))?;
+        let member = |name: &&str| {
+            let found = workspace.member(name);
+            found.ok_or_else(|| Error::new(Exit::NoKernel, format!("the base has no package `{name}`")))
+        };
+        let members = names.iter().map(member).collect::<Result<Vec<_>>>()?;
+        let found = Found::read(context, &workspace, &members);
+        if found.kernels.len() != names.len() {
+            found.complain(shell)?;
+            return Err(Error::setup(format!("the manifest of `{}` is wrong in the base", names.join("` or `"))));
+        }
+        let target = folder.join("judge");
+        let lean = lean(&root, names);
+        let place = Place { target: Some(&target), locked: has_lock, arguments: &lean };
+        let manner = shell.manner();
+        let executables = build::executables_in(context, manner, &workspace, &found.kernels, Role::Latency, place)?;
+        Ok(Several { executables, lock })
+    }
+}
+
+/// Judges that can be started, while this is kept.
+#[derive(Debug)]
+pub struct Several {
+    /// The executables, in the order in which their packages were named.
+    pub executables: Vec<Utf8PathBuf>,
+    lock: File,
 }
 
 /// Runs the crate's own tests as a person would, by `cargo test`, on the files of a version, in the judge's folder, where
@@ -100,7 +120,7 @@ pub fn plain_test(
             "bench",
             "--quiet",
         ]);
-        command.args(["--package", name, "--test", "correctness"]).args(lean(&root, name)).args(arguments);
+        command.args(["--package", name, "--test", "correctness"]).args(lean(&root, &[name])).args(arguments);
         if has_lock {
             command.arg("--locked");
         }
@@ -122,9 +142,9 @@ pub fn plain_test(
     }
 }
 
-/// How the judge of package `name` is built.
-fn lean(root: &Utf8Path, name: &str) -> Vec<String> {
-    build::lean(name, &fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default())
+/// How the judges of packages `names` are built.
+fn lean(root: &Utf8Path, names: &[&str]) -> Vec<String> {
+    build::lean(names, &fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default())
 }
 
 /// Lines of a program's output that an error carries.

@@ -6,6 +6,7 @@
 //! that commit (but for one line: see `tree`); it is checked before it is used again, and may be deleted at any time.
 
 mod export;
+mod range;
 mod tree;
 
 use camino::{Utf8Path, Utf8PathBuf};

@@ -1,11 +1,12 @@
 //! Packages as cargo sees them. Facts only: which of them are kernel crates is for `manifest` to say.
 
+pub mod links;
 pub mod selection;
 
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_metadata::{MetadataCommand, TargetKind};
+use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use kopt_schema::exit::Exit;
 
 use crate::context::Context;
@@ -48,19 +49,7 @@ impl Workspace {
     /// # Errors
     /// When cargo cannot be run or refuses.
     pub fn find(context: &Context, manifest: Option<&Utf8Path>) -> Result<Self> {
-        let mut asked = MetadataCommand::new();
-        asked.no_deps().cargo_path(&context.cargo).current_dir(&context.cwd);
-        if let Some(manifest) = manifest {
-            asked.manifest_path(context.absolute(manifest));
-        }
-        let mut command: Command = asked.cargo_command();
-        process::withhold(&mut command, context);
-        let answer = process::capture(command)?;
-        if !answer.status.success() {
-            return Err(refused(&answer.stderr));
-        }
-        let metadata = MetadataCommand::parse(&answer.stdout)
-            .map_err(|error| Error::new(Exit::MetadataFailed, "cannot read `cargo metadata`").because(&error))?;
+        let metadata = metadata(context, manifest)?;
         let mut members: Vec<Member> = metadata.packages.iter().map(Member::of).collect();
         members.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Self { root: metadata.workspace_root, target: metadata.target_directory, members })
@@ -97,6 +86,23 @@ impl Member {
             benches: targets(&TargetKind::Bench),
         }
     }
+}
+
+/// What cargo says of the workspace around `manifest`, without its dependencies.
+fn metadata(context: &Context, manifest: Option<&Utf8Path>) -> Result<Metadata> {
+    let mut asked = MetadataCommand::new();
+    asked.no_deps().cargo_path(&context.cargo).current_dir(&context.cwd);
+    if let Some(manifest) = manifest {
+        asked.manifest_path(context.absolute(manifest));
+    }
+    let mut command: Command = asked.cargo_command();
+    process::withhold(&mut command, context);
+    let answer = process::capture(command)?;
+    if !answer.status.success() {
+        return Err(refused(&answer.stderr));
+    }
+    MetadataCommand::parse(&answer.stdout)
+        .map_err(|error| Error::new(Exit::MetadataFailed, "cannot read `cargo metadata`").because(&error))
 }
 
 fn refused(said: &str) -> Error {

@@ -6,6 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 mod devtools;
+#[allow(dead_code, reason = "shared with the tests of the gate")]
+#[path = "../gate/stage.rs"]
+mod requests;
 #[allow(dead_code, reason = "shared with the tests of other commands")]
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
@@ -33,10 +36,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let program = devtools::installed();
     type Check = fn(&Path, &Pages);
-    let checks: [(&'static str, Check); 3] = [
+    let checks: [(&'static str, Check); 4] = [
         ("what_is_wrong_with_a_page_is_seen", what_is_wrong_with_a_page_is_seen),
         ("a_campaign_can_be_read_anywhere", a_campaign_can_be_read_anywhere),
         ("a_comparison_can_be_read_anywhere", a_comparison_can_be_read_anywhere),
+        ("a_gate_can_be_read_anywhere", a_gate_can_be_read_anywhere),
     ];
     let pages = Arc::new(LazyLock::new(Pages::make as fn() -> Pages));
     let trials = checks.into_iter().map(|(name, check)| {
@@ -81,12 +85,30 @@ impl Pages {
         let comparison = folder.join("comparison.html");
         let arguments = ["verdict", evidence.to_str().unwrap(), "--html", comparison.to_str().unwrap()];
         stage.kopt(&arguments).exits(0).says("comparison.html");
+        gate(&folder.join("gate.html"));
         Self { _stage: stage, folder }
     }
 
     fn page(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+/// A gate with every kind of kernel that has something to show: one slower and allowed by hostile words, one with code that
+/// the audit refuses, one faster, one new.
+fn gate(page: &Path) {
+    let stage = requests::Stage::new();
+    stage.add("delta");
+    stage.commit("three");
+    let message = format!("Slower\n\nKopt-Allow: alpha {HOSTILE}\n");
+    let head = stage.request(&message, |stage| {
+        stage.edit(requests::ALPHA, requests::MARK, "TIME=1.000;tall=1.300;");
+        stage.edit(requests::BETA, "    return 0;", "    static volatile int calls;\n    calls++;\n    return 0;");
+        stage.edit("crates/delta/kernels/softmax.c", requests::MARK, "TIME=0.900;");
+        stage.add("gamma");
+    });
+    let arguments = ["--html", page.to_str().unwrap()];
+    stage.gate(&head, &arguments).exits(106).says("gate.html").says("alpha slower, allowed");
 }
 
 /// The test itself can fail: a page that does everything wrong is caught in each point.
@@ -142,6 +164,23 @@ fn a_comparison_can_be_read_anywhere(program: &Path, pages: &Pages) {
             assert_eq!(browser.evaluate("document.querySelectorAll('svg').length"), 4);
         }
     }
+}
+
+fn a_gate_can_be_read_anywhere(program: &Path, pages: &Pages) {
+    let mut browser = Browser::start(program);
+    for width in WIDTHS {
+        for dark in [false, true] {
+            is_readable(&mut browser, &pages.page("gate.html"), width, dark);
+            let plots = browser.evaluate("document.querySelectorAll('svg').length").as_u64().unwrap();
+            assert_eq!(plots, 2 * 4, "intervals, launches, ceiling and roofline of the two that were timed");
+            assert_eq!(browser.evaluate("document.querySelectorAll('section').length"), 4, "one for each kernel");
+            let shown = "document.body.textContent.includes('<script>window.broken = 1</script>') && !window.broken";
+            assert_eq!(browser.evaluate(shown), true, "words of a commit are shown as they are");
+        }
+    }
+    let lead =
+        "[...document.querySelectorAll('table a')].every(link => document.querySelector(link.getAttribute('href')))";
+    assert_eq!(browser.evaluate(lead), true, "every kernel leads to its section");
 }
 
 /// What every page must be, folded and with everything opened.

@@ -3,6 +3,7 @@
 
 mod audit;
 mod campaign;
+mod gate;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::machine::Noise;
 
 pub use audit::{KernelAudit, RuleInfo};
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
+pub use gate::{GateAffected, GateKernel, GateOutcome, GateReason, GateResult, GateScope};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,12 @@ pub enum Message {
     Tried(Tried),
     /// A comparison was decided, or its evidence judged again.
     Verdict(Decision),
+    /// Which kernels a change can reach.
+    GateScope(GateScope),
+    /// A kernel of a change was gated.
+    GateKernel(GateKernel),
+    /// What follows for the change.
+    GateResult(GateResult),
     /// A program that kernels need was looked for.
     Toolchain(Toolchain),
     /// A device was looked for.

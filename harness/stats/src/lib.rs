@@ -13,6 +13,7 @@
 //! | [`sequential`] | when launches are looked at, and the error that this spends |
 //! | [`rule`] | the policies, as data |
 //! | [`mod@standing`] | the verdict on a candidate after the launches so far |
+//! | [`mod@slowdown`] | the same for a gate: slower than a tolerance, clear, or neither |
 //! | [`mod@direction`] | faster, slower, the same, or cannot tell |
 //! | [`multiple`] | several tests at once (Holm) |
 //! | [`binomial`] | how well a rate is known from counts (Clopper-Pearson) |
@@ -35,6 +36,9 @@ pub mod rule;
 pub mod sequential;
 #[cfg(test)]
 mod simulation;
+pub mod slowdown;
+#[cfg(test)]
+mod slowdown_simulation;
 pub mod standing;
 pub mod student;
 
@@ -49,4 +53,5 @@ pub use order::{median, median_interval};
 pub use rank::mann_whitney;
 pub use rule::{Policy, Rule, UnknownPolicy};
 pub use sequential::{Schedule, false_accept_bound};
+pub use slowdown::{Part, Slowdown, SlowdownLevels, slowdown};
 pub use standing::{Levels, Reason, Shape, Standing, TRADE_OFF_ALPHA, standing};

@@ -16,11 +16,13 @@ pub enum Policy {
     Service,
     /// The numbers of the default; the campaign adds the measured training step as a shape.
     Training,
+    /// The other way round, for pull requests: passes unless slower by more than 2 % is shown twice.
+    Gate,
 }
 
 impl Policy {
     /// All of them, in the order they are listed to the user.
-    pub const ALL: [Self; 4] = [Self::Default, Self::Tile, Self::Service, Self::Training];
+    pub const ALL: [Self; 5] = [Self::Default, Self::Tile, Self::Service, Self::Training, Self::Gate];
 
     /// The name, as in configuration and on the command line.
     #[must_use]
@@ -30,6 +32,7 @@ impl Policy {
             Self::Tile => "tile",
             Self::Service => "service",
             Self::Training => "training",
+            Self::Gate => "gate",
         }
     }
 
@@ -47,6 +50,7 @@ impl Policy {
             Self::Default | Self::Training => default,
             Self::Tile => Rule { tolerate_regression: false, ..default },
             Self::Service => Rule { require_gain: false, ..default },
+            Self::Gate => Rule { require_gain: false, min_gain: 0.02, max_regression: 0.02, ..default },
         }
     }
 }
@@ -107,7 +111,10 @@ mod tests {
         }
         assert_eq!(Policy::default(), Policy::Default);
         let error = "Tile".parse::<Policy>().unwrap_err();
-        assert_eq!(error.to_string(), "no policy is called `Tile`: choose one of default, tile, service, training");
+        assert_eq!(
+            error.to_string(),
+            "no policy is called `Tile`: choose one of default, tile, service, training, gate"
+        );
     }
 
     #[test]
@@ -118,5 +125,7 @@ mod tests {
         assert_eq!(Policy::Training.rule(), rule);
         assert_eq!(Policy::Tile.rule(), Rule { tolerate_regression: false, ..rule });
         assert_eq!(Policy::Service.rule(), Rule { require_gain: false, ..rule });
+        let gate = Policy::Gate.rule();
+        assert_eq!((gate.max_regression, gate.min_gain, gate.require_gain), (0.02, 0.02, false));
     }
 }

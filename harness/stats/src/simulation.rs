@@ -10,12 +10,12 @@ use crate::sequential::Schedule;
 use crate::standing::{Levels, Shape, Standing, standing};
 
 /// A candidate with known effects on a machine with known noise.
-struct World {
+pub(crate) struct World {
     /// The true `ln(t_old / t_new)` of each shape.
-    effects: Vec<f64>,
+    pub(crate) effects: Vec<f64>,
     /// What moves all shapes of a launch together, and what moves each alone: standard deviations.
-    common: f64,
-    own: f64,
+    pub(crate) common: f64,
+    pub(crate) own: f64,
 }
 
 impl World {
@@ -26,7 +26,7 @@ impl World {
     }
 
     /// One more launch of every shape.
-    fn launch(&self, gains: &mut [Vec<f64>], generator: &mut Generator) {
+    pub(crate) fn launch(&self, gains: &mut [Vec<f64>], generator: &mut Generator) {
         let common = self.common * generator.normal();
         for (gains, effect) in gains.iter_mut().zip(&self.effects) {
             gains.push(effect + common + self.own * generator.normal());

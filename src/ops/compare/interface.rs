@@ -4,13 +4,33 @@ use kopt_build::bindings::{self, Bindings, EntryStruct, FieldType};
 
 use super::sides::{Side, Sides};
 use crate::error::{Error, Result};
+use crate::manifest::Kernel;
 
 /// Both versions are kernels of the same interface.
 ///
 /// # Errors
 /// Names the first difference.
 pub fn agree(sides: &Sides) -> Result<()> {
-    let (base, head) = (&sides.base.kernel.manifest, &sides.head.kernel.manifest);
+    facts(&sides.base.kernel, &sides.head.kernel)?;
+    let (base, head) = (bindings_of(&sides.base)?, bindings_of(&sides.head)?);
+    difference(&base, &head).map_or(Ok(()), |difference| Err(differ(&difference)))
+}
+
+/// The same of two crates.
+///
+/// # Errors
+/// Names the first difference.
+pub fn same(base: &Kernel, head: &Kernel) -> Result<()> {
+    facts(base, head)?;
+    let of = |kernel: &Kernel| {
+        bindings::load(&kernel.member.folder, &kernel.manifest, false)
+            .map_err(|error| Error::setup("cannot read the interface").cause(error.to_string()))
+    };
+    difference(&of(base)?, &of(head)?).map_or(Ok(()), |difference| Err(differ(&difference)))
+}
+
+fn facts(base: &Kernel, head: &Kernel) -> Result<()> {
+    let (base, head) = (&base.manifest, &head.manifest);
     let facts = [
         ("op", base.op.clone(), head.op.clone()),
         ("backend", base.backend.name().to_owned(), head.backend.name().to_owned()),
@@ -22,8 +42,7 @@ pub fn agree(sides: &Sides) -> Result<()> {
             return Err(differ(&format!("`{what}` is {base} in BASE and {head} in HEAD")));
         }
     }
-    let (base, head) = (bindings_of(&sides.base)?, bindings_of(&sides.head)?);
-    difference(&base, &head).map_or(Ok(()), |difference| Err(differ(&difference)))
+    Ok(())
 }
 
 fn differ(difference: &str) -> Error {

@@ -9,8 +9,8 @@
 //! | `live` | what is told while it goes on |
 //! | `report` | what is told in the end; `verdict` tells the same |
 
-mod figures;
-mod interface;
+pub(super) mod figures;
+pub(super) mod interface;
 pub(super) mod live;
 pub(super) mod report;
 mod shapes;

@@ -77,8 +77,12 @@ fn lines(evidence: &Evidence, verdict: &Verdict) -> Vec<(&'static str, String)> 
     if verdict.aggregate.is_some() {
         let (screen, confirmation) = (share(evidence.terms.screen_alpha), share(evidence.terms.confirmation_alpha));
         let both = share(verdict.false_accept);
-        let text =
-            format!("without a gain, at most {screen} pass the screen, {confirmation} the confirmation, {both} both");
+        let text = if evidence.terms.policy == kopt_stats::Policy::Gate.name() {
+            let tolerance = share(evidence.terms.max_regression);
+            format!("without a slowdown beyond {tolerance}, at most {both} fail")
+        } else {
+            format!("without a gain, at most {screen} pass the screen, {confirmation} the confirmation, {both} both")
+        };
         lines.push(("Error rates", text));
     }
     lines

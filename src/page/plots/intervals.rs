@@ -8,7 +8,7 @@ use crate::page::axis::{Axis, Spread, gain, place};
 use crate::page::markup::Markup;
 use crate::records::numbers;
 
-/// The plot; `least` is the least gain of an accept.
+/// The plot; `least` is the gain that is drawn as a line: the least of an accept, or the slowdown that fails a gate.
 #[must_use]
 pub fn intervals(verdict: &Verdict, least: f64) -> Markup {
     let mut rows: Vec<(&str, Tone, Option<&Estimate>, bool)> = verdict
@@ -34,7 +34,7 @@ pub fn intervals(verdict: &Verdict, least: f64) -> Markup {
     ];
     frame.plot(words, &axis, gain, |svg| {
         line(svg, "zero", [axis.at(0.0), 4.0], [axis.at(0.0), frame.bottom()]);
-        if axis.holds(least) && least > 0.0 {
+        if axis.holds(least) && least != 0.0 {
             line(svg, "least", [axis.at(least), 4.0], [axis.at(least), frame.bottom()]);
         }
         for (row, (_, tone, estimate, strong)) in rows.iter().enumerate() {

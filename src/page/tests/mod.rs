@@ -1,6 +1,7 @@
-//! Pages of campaigns and comparisons, well-formed whatever they are made of.
+//! Pages of campaigns, comparisons and gates, well-formed whatever they are made of.
 
-mod made;
+mod gates;
+pub mod made;
 mod strict;
 
 use kopt_schema::evidence::Estimate;

@@ -1,0 +1,116 @@
+//! Whether a version has become slower than a tolerance allows: the mirror image of an accept. A gate has the opposite
+//! burden: what is not shown to be slower passes, so that a slowdown must be shown, by its lower bound, and again by fresh
+//! launches; and a version is called clear only where its upper bound stays below the tolerance everywhere.
+//!
+//! The hypotheses are the aggregate and every shape. The screen tests all of them and splits its level over them (Holm),
+//! because with eight shapes one of them looks slow by chance eight times as often; the confirmation tests only those that
+//! the screen has named, and so keeps its power. *Clear* is claimed of all of them at once, and needs no such division:
+//! more shapes make a false all-clear rarer.
+
+use crate::effect::{Effect, combine};
+use crate::multiple::holm;
+use crate::standing::Shape;
+
+/// What can be slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The geometric mean over all shapes.
+    Aggregate,
+    /// This shape, by index.
+    Shape(usize),
+}
+
+/// What the launches so far say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slowdown {
+    /// These are slower by more than the tolerance, the slowest first.
+    Slower(Vec<Part>),
+    /// None of those tested is slower by the tolerance.
+    Clear,
+    /// Neither: launch again, or, where the budget has ended, say that it cannot be told.
+    Undecided,
+}
+
+/// One-sided levels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowdownLevels {
+    /// At which a slowdown is shown, over all parts together. This is what false alarms rest on.
+    pub shown: f64,
+    /// At which a slowdown of the tolerance is ruled out, for each part.
+    pub ruled_out: f64,
+}
+
+/// Where a version stands against `tolerance`, a share of the old time (0.02 is 2 %). Tests the `named` parts, or all of
+/// them. With fewer than two launches, or no shapes, nothing is decided.
+///
+/// # Panics
+/// When the shapes have different numbers of launches.
+#[must_use]
+pub fn slowdown(shapes: &[Shape], tolerance: f64, named: Option<&[Part]>, levels: SlowdownLevels) -> Slowdown {
+    let limit = -tolerance.ln_1p();
+    let gains: Vec<&[f64]> = shapes.iter().map(|shape| shape.gains).collect();
+    let all = || std::iter::once(Part::Aggregate).chain((0..shapes.len()).map(Part::Shape)).collect();
+    let parts: Vec<Part> = named.map_or_else(all, <[Part]>::to_vec);
+    let effect = |part: &Part| match part {
+        Part::Aggregate => Effect::of(&combine(&gains)),
+        Part::Shape(index) => Effect::of(gains.get(*index).copied().unwrap_or_default()),
+    };
+    let effects: Vec<Effect> = parts.iter().map(effect).collect();
+    let shown = holm(&effects.iter().map(|effect| effect.p_below(limit)).collect::<Vec<_>>(), levels.shown);
+    let mut slower: Vec<usize> = (0..parts.len()).filter(|&index| shown[index]).collect();
+    if !slower.is_empty() {
+        slower.sort_by(|&a, &b| effects[a].mean.total_cmp(&effects[b].mean));
+        return Slowdown::Slower(slower.into_iter().map(|index| parts[index]).collect());
+    }
+    let clear = !shapes.is_empty() && effects.iter().all(|effect| effect.p_above(limit) < levels.ruled_out);
+    if clear && !effects.is_empty() { Slowdown::Clear } else { Slowdown::Undecided }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEVELS: SlowdownLevels = SlowdownLevels { shown: 0.02 / 6.0, ruled_out: 0.02 };
+
+    /// Twelve launches with this mean slowdown and this spread, in per cent.
+    fn launches(slower: f64, spread: f64) -> Vec<f64> {
+        let mean = -(slower / 100.0).ln_1p();
+        (0..12).map(|launch| mean + spread / 100.0 * if launch % 2 == 0 { 1.0 } else { -1.0 }).collect()
+    }
+
+    fn stand(slower: &[f64], spread: f64, named: Option<&[Part]>) -> Slowdown {
+        let gains: Vec<Vec<f64>> = slower.iter().map(|slower| launches(*slower, spread)).collect();
+        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
+        slowdown(&shapes, 0.02, named, LEVELS)
+    }
+
+    #[test]
+    fn every_line_of_the_table() {
+        use Part::{Aggregate, Shape};
+        assert_eq!(stand(&[0.0, 0.5], 1.0, None), Slowdown::Clear);
+        assert_eq!(stand(&[-10.0, -8.0], 1.0, None), Slowdown::Clear);
+        assert_eq!(stand(&[5.0, 6.0], 1.0, None), Slowdown::Slower(vec![Shape(1), Aggregate, Shape(0)]));
+        let eight = [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        assert_eq!(stand(&eight, 1.0, None), Slowdown::Slower(vec![Shape(1)]));
+        assert_eq!(stand(&[2.0, 2.0], 1.0, None), Slowdown::Undecided);
+        assert_eq!(stand(&[3.0, 0.0], 3.0, None), Slowdown::Undecided);
+        // A gain elsewhere hides nothing.
+        assert_eq!(stand(&[-30.0, 10.0], 1.0, None), Slowdown::Slower(vec![Shape(1)]));
+    }
+
+    #[test]
+    fn a_confirmation_looks_only_at_what_was_named() {
+        let named = [Part::Shape(1)];
+        assert_eq!(stand(&[20.0, 0.0], 1.0, Some(&named)), Slowdown::Clear);
+        assert_eq!(stand(&[0.0, 20.0], 1.0, Some(&named)), Slowdown::Slower(named.to_vec()));
+        assert_eq!(stand(&[0.0, 20.0], 1.0, Some(&[])), Slowdown::Undecided);
+        assert_eq!(stand(&[0.0], 1.0, Some(&[Part::Shape(7)])), Slowdown::Undecided);
+    }
+
+    #[test]
+    fn nothing_measured_is_not_clear() {
+        assert_eq!(slowdown(&[], 0.02, None, LEVELS), Slowdown::Undecided);
+        let shape = Shape { name: "", core: true, gains: &[-0.5] };
+        assert_eq!(slowdown(&[shape], 0.02, None, LEVELS), Slowdown::Undecided);
+    }
+}

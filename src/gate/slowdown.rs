@@ -1,0 +1,85 @@
+//! The gate's direction: a version passes unless it is shown, twice, to be slower than the tolerance. The screen looks at
+//! the aggregate and at every shape; the confirmation, with fresh launches, only at what the screen has named.
+
+use kopt_schema::evidence::{Evidence, Ruling, Stage, StageKind, Terms};
+use kopt_stats::{Part, Policy, Schedule, Slowdown, SlowdownLevels, slowdown};
+
+use super::series::{CANDIDATE, INCUMBENT, Series};
+use super::{alpha_of, looks, words};
+
+/// A disturbance of less than this part of the tolerance neither makes nor hides a slowdown.
+const CONTROL_PART: f64 = 0.25;
+
+/// Terms of a gate: what is slower by more than `tolerance` fails.
+///
+/// # Errors
+/// A tolerance that makes no sense.
+pub fn gate_terms(tolerance: f64) -> Result<Terms, String> {
+    if !(tolerance > 0.0 && tolerance < 1.0) {
+        return Err(format!("a tolerance of {:.1} % makes no sense: above 0 %, below 100 %", 100.0 * tolerance));
+    }
+    let terms = super::terms(Policy::Gate.name(), Some(tolerance), false)?;
+    // What is no gain need not exist in training.
+    Ok(Terms { max_regression: tolerance, trace: false, ..terms })
+}
+
+/// Whether these are terms of a gate.
+#[must_use]
+pub fn is_gate(terms: &Terms) -> bool {
+    terms.policy == Policy::Gate.name()
+}
+
+/// When a gate looks.
+pub(super) fn schedule(policy: Policy) -> Schedule {
+    if policy == Policy::Gate { Schedule::gate() } else { Schedule::standard() }
+}
+
+/// Differences of the incumbent from itself below this, in logarithms, matter to nobody.
+pub(super) fn control_least(terms: &Terms) -> f64 {
+    CONTROL_PART * terms.max_regression.ln_1p()
+}
+
+/// Where a version stands in a stage, at the last look that was reached.
+pub(super) fn stand(evidence: &Evidence, stage: &Stage) -> Slowdown {
+    let reached = looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len());
+    let Some(look) = reached.max() else { return Slowdown::Undecided };
+    let named = match stage.kind {
+        StageKind::Screen => None,
+        StageKind::Confirmation => Some(suspects(evidence)),
+    };
+    let seen = Stage { kind: stage.kind, launches: stage.launches[..look].to_vec() };
+    let series = Series::of(evidence, &seen, INCUMBENT, CANDIDATE);
+    let levels = SlowdownLevels { shown: alpha_of(evidence, stage), ruled_out: evidence.terms.give_up_alpha };
+    slowdown(&series.shapes(), evidence.terms.max_regression, named.as_deref(), levels)
+}
+
+/// What the screen has named.
+fn suspects(evidence: &Evidence) -> Vec<Part> {
+    let screen = evidence.stages.iter().find(|stage| stage.kind == StageKind::Screen);
+    match screen.map(|screen| stand(evidence, screen)) {
+        Some(Slowdown::Slower(parts)) => parts,
+        _ => Vec::new(),
+    }
+}
+
+/// What follows from screen and confirmation.
+pub(super) fn ruling(evidence: &Evidence, screen: &Stage, confirmation: Option<&Stage>) -> (Ruling, Vec<String>) {
+    let terms = &evidence.terms;
+    let name = |part: &Part| match part {
+        Part::Aggregate => "the mean over all shapes".to_owned(),
+        Part::Shape(index) => {
+            let cases = evidence.arrangement.as_ref().map(|arrangement| arrangement.cases.as_slice());
+            cases.and_then(|cases| cases.get(*index)).map_or_else(String::new, |case| case.name.clone())
+        }
+    };
+    let names = |parts: &[Part]| parts.iter().map(name).collect::<Vec<_>>();
+    match (stand(evidence, screen), confirmation.map(|stage| stand(evidence, stage))) {
+        (Slowdown::Clear, _) => (Ruling::Accepted, vec![words::clear(terms)]),
+        (Slowdown::Slower(_), Some(Slowdown::Slower(parts))) => {
+            (Ruling::RolledBack, vec![words::slower(&names(&parts), terms)])
+        }
+        (Slowdown::Slower(_), Some(Slowdown::Clear)) => (Ruling::Accepted, vec![words::cleared(terms)]),
+        (Slowdown::Slower(parts), _) => (Ruling::RolledBackNoise, vec![words::slower_once(&names(&parts), terms)]),
+        (Slowdown::Undecided, _) => (Ruling::RolledBackNoise, vec![words::not_told(screen.launches.len(), terms)]),
+    }
+}

@@ -1,0 +1,63 @@
+//! The verdicts of a gate for pull requests.
+
+use kopt_schema::evidence::{Direction, Evidence, Ruling};
+
+use super::super::{gate_terms, verdict};
+use super::{MS, Times, empty, play};
+
+/// Evidence of a gate with these times of the head on the two shapes, per cent of the base's.
+fn gated(small: u64, large: u64) -> Evidence {
+    let evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
+    let times = |percent: u64| Times::honest([MS, MS * percent / 100, MS]);
+    play(evidence, times(small), times(large))
+}
+
+#[test]
+fn a_gate_passes_what_is_equal_or_faster_and_says_which() {
+    for (times, direction) in [(100, Direction::Same), (90, Direction::Faster)] {
+        let evidence = gated(times, times);
+        assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::Accepted, direction));
+        assert_eq!(evidence.verdict.reasons, ["no shape is slower by 2 % or more"]);
+        assert_eq!(evidence.stages.len(), 1, "nothing to confirm");
+    }
+}
+
+#[test]
+fn a_gate_fails_what_is_slower_twice_in_all_shapes_or_in_one() {
+    for (small, large, named) in [(105, 105, "small"), (105, 90, "small"), (100, 120, "large")] {
+        let evidence = gated(small, large);
+        assert_eq!(evidence.verdict.ruling, Ruling::RolledBack, "{:?}", evidence.verdict.reasons);
+        assert_eq!(evidence.stages.len(), 2, "confirmed by fresh launches");
+        assert!(evidence.verdict.reasons[0].contains(named), "{:?}", evidence.verdict.reasons);
+        let mut once = evidence;
+        once.stages[1].launches.truncate(3);
+        let told = verdict(&once);
+        assert_eq!(told.ruling, Ruling::RolledBackNoise);
+        assert!(told.reasons[0].contains("it was not confirmed"), "{:?}", told.reasons);
+    }
+}
+
+#[test]
+fn a_slowdown_that_fresh_launches_rule_out_passes() {
+    let mut evidence = gated(105, 105);
+    let honest = gated(100, 100);
+    for launch in &mut evidence.stages[1].launches {
+        launch.cases.clone_from(&honest.stages[0].launches[0].cases);
+    }
+    let told = verdict(&evidence);
+    assert_eq!(told.ruling, Ruling::Accepted, "{:?}", told.reasons);
+    assert!(told.reasons[0].contains("rule it out"), "{:?}", told.reasons);
+}
+
+#[test]
+fn a_gate_gives_no_verdict_on_a_disturbed_machine_and_none_for_a_tolerance_without_sense() {
+    let evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
+    let disturbed = |control: u64| Times::honest([MS, MS * 105 / 100, control]);
+    let told = play(evidence.clone(), disturbed(MS * 103 / 100), disturbed(MS * 103 / 100)).verdict;
+    assert_eq!(told.ruling, Ruling::Contaminated);
+    // A quarter of the tolerance neither makes nor hides a slowdown.
+    let told = play(evidence, disturbed(MS * 1003 / 1000), disturbed(MS * 1003 / 1000)).verdict;
+    assert_eq!(told.ruling, Ruling::RolledBack);
+    assert!(gate_terms(0.0).is_err() && gate_terms(1.0).is_err() && gate_terms(f64::NAN).is_err());
+    assert_eq!(gate_terms(0.05).unwrap().max_regression, 0.05);
+}

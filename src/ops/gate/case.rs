@@ -1,0 +1,153 @@
+//! One kernel of a gate on its way to an outcome: what can be said before anything is run, and what is left to do.
+
+use kopt_schema::exit::Exit;
+use kopt_schema::message::{GateKernel, GateOutcome};
+
+use super::audit;
+use super::scope::{Reached, Scope, Side};
+use crate::audit::rules;
+use crate::error::Error;
+use crate::manifest::Kernel;
+use crate::ops::compare::interface;
+use crate::reach::Aspect;
+use crate::referee::entrant::{self, Entrant, Version};
+use crate::revision::Revisions;
+use camino::Utf8Path;
+
+/// What is left to do for a kernel.
+#[derive(Debug)]
+pub enum Way<'a> {
+    /// Nothing: this came of it, for this reason.
+    Decided(GateOutcome, String),
+    /// Both versions are run against each other before the base's judge.
+    Timed(Box<Contest<'a>>),
+    /// Only the head's version can be run, before the head's own judge; what it comes to if it is right, and why only this.
+    Alone(Box<Alone<'a>>, GateOutcome, String),
+}
+
+/// Two versions to compare.
+#[derive(Debug)]
+pub struct Contest<'a> {
+    /// The crate as the base has it.
+    pub base: &'a Kernel,
+    /// And as the head has it.
+    pub head: Alone<'a>,
+    /// The base's version.
+    pub incumbent: Entrant,
+}
+
+/// The head's version.
+#[derive(Debug, Clone)]
+pub struct Alone<'a> {
+    /// The crate as the head has it.
+    pub kernel: &'a Kernel,
+    /// Its version.
+    pub entrant: Entrant,
+}
+
+/// What is left to do for a kernel that is reached; what the audit of the change tells goes to `audit`. Compiled versions go
+/// to `cache`.
+pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mut Vec<String>) -> Way<'a> {
+    let side = |side: &'a Side, name: Option<&str>| name.and_then(|name| side.kernels.get(name));
+    let base = side(&scope.base, reached.pair.before());
+    let head = match side(&scope.head, reached.pair.after()) {
+        Some(Ok(kernel)) => kernel,
+        Some(Err(wrong)) => return Way::Decided(GateOutcome::DoesNotBuild, format!("its manifest is wrong: {wrong}")),
+        None => return Way::Decided(GateOutcome::Removed, "it is gone from the workspace".to_owned()),
+    };
+    if let Some(id) = rules::unknown(&head.manifest.allow).next() {
+        let text = format!("its manifest is wrong: `policy.allow` names `{id}`, which is no rule of the audit");
+        return Way::Decided(GateOutcome::DoesNotBuild, text);
+    }
+    let allow = audit::policy(&scope.base, reached.pair.before(), &head.manifest.allow);
+    let compiled = |kernel, side: &Side, word: &str| {
+        let (commit, name) = (side.revision.commit.clone(), side.revision.name.clone());
+        let version = Version { kernel, revision: commit, name, shown: word.to_owned() };
+        entrant::compile_under(cache, &[version], &allow)
+            .and_then(|mut built| built.pop().ok_or_else(|| Error::new(Exit::Internal, "nothing was compiled")))
+    };
+    let alone = match compiled(head, &scope.head, "the head's version") {
+        Ok(entrant) => Alone { kernel: head, entrant },
+        Err(error) => {
+            let built = error.exit() == Exit::BuildFailed;
+            let outcome = if built { GateOutcome::DoesNotBuild } else { GateOutcome::NotHere };
+            return Way::Decided(outcome, words(&error));
+        }
+    };
+    let before = match base {
+        Some(Ok(base)) => Some((base, compiled(base, &scope.base, "the base's version"))),
+        _ => None,
+    };
+    let incumbent = before.as_ref().and_then(|(_, incumbent)| incumbent.as_ref().ok());
+    let known = incumbent.and_then(|incumbent| incumbent.side.audit.as_ref());
+    let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
+    audit.extend(read.told);
+    let why = match (base, before) {
+        (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::same(base, head) {
+            Ok(()) if incumbent.side.code == alone.entrant.side.code => {
+                let text = "both compile to the same code: there is nothing to measure";
+                return Way::Decided(GateOutcome::Same, text.to_owned());
+            }
+            // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
+            Ok(()) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent })),
+            Err(error) => words(&error),
+        },
+        (_, Some((_, Err(error)))) => words(&error),
+        (None, _) => "the base has no such kernel".to_owned(),
+        _ => "its manifest is wrong in the base".to_owned(),
+    };
+    let mut introduced = read.introduced.into_iter();
+    if let Some(first) = introduced.next() {
+        audit.extend(introduced);
+        return Way::Decided(GateOutcome::Integrity, first);
+    }
+    let outcome = if base.is_none() { GateOutcome::New } else { GateOutcome::NotCompared };
+    Way::Alone(Box::new(alone), outcome, why)
+}
+
+/// What is known of a kernel before its outcome.
+pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKernel {
+    let (base, head) = (&scope.base, &scope.head);
+    let mut notes = Vec::new();
+    let renamed_from =
+        reached.pair.before().filter(|before| reached.pair.after().is_some_and(|after| after != *before));
+    notes.extend(renamed_from.map(|before| format!("it was called {before} in the base")));
+    if reached.toolchain() {
+        notes.push("the toolchain is another; both versions were compiled by the one at hand".to_owned());
+    }
+    // The file to look at: the kernel's own before what judges it, and one that the head still has.
+    let file = reached.reasons.iter().find(|reason| reason.aspect == Aspect::Kernel).or(reached.reasons.first());
+    let file = file.map(|reason| reason.path.clone()).filter(|path| revisions.text(&head.revision, path).is_some());
+    let line = file.as_deref().and_then(|path| revisions.first_line(&base.revision, &head.revision, path));
+    GateKernel {
+        kernel: reached.pair.name().to_owned(),
+        renamed_from: renamed_from.map(str::to_owned),
+        outcome: GateOutcome::Inconclusive,
+        text: String::new(),
+        notes,
+        // A kernel that was not there before is judged by what came with it, and that is said.
+        judging: if reached.pair.before().is_some() && reached.pair.after().is_some() {
+            reached.judging()
+        } else {
+            Vec::new()
+        },
+        audit: Vec::new(),
+        allowed: None,
+        trials: 0,
+        verdict: None,
+        evidence: None,
+        file: file.map(|path| path.to_string()),
+        line,
+        seconds: 0.0,
+    }
+}
+
+/// An error in a line: what, and the last line of why.
+pub fn words(error: &Error) -> String {
+    let failure = error.failure();
+    let cause = failure.causes.first().and_then(|cause| cause.lines().find(|line| !line.trim().is_empty()));
+    match cause {
+        Some(cause) => format!("{}: {}", failure.message, cause.trim()),
+        None => failure.message,
+    }
+}

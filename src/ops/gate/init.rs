@@ -1,0 +1,53 @@
+//! `gate --init github`: the workflows that run the gate on pull requests, and post what it found.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::exit::Exit;
+
+use super::repository_root;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::shell::{GOOD, Shell};
+
+/// A system that runs workflows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum System {
+    /// GitHub Actions
+    Github,
+}
+
+/// The files, relative to the repository.
+const FILES: [(&str, &str); 2] = [
+    (".github/workflows/kopt-gate.yml", include_str!("workflows/gate.yml")),
+    (".github/workflows/kopt-gate-comment.yml", include_str!("workflows/comment.yml")),
+];
+
+/// Writes the workflows; those that are there already only with `force`.
+///
+/// # Errors
+/// When there is no repository, a file is there already, or cannot be written.
+pub fn init(context: &Context, shell: &mut Shell, manifest: Option<&Utf8Path>, force: bool) -> Result<Exit> {
+    let root = repository_root(context, manifest)?;
+    let places: Vec<(Utf8PathBuf, &str)> = FILES.iter().map(|(path, text)| (root.join(path), *text)).collect();
+    // One that is as it would be written is no reason to refuse.
+    let other = |(path, text): &&(Utf8PathBuf, &str)| {
+        path.symlink_metadata().is_ok() && std::fs::read_to_string(path).ok().as_deref() != Some(*text)
+    };
+    if let Some((path, _)) = places.iter().find(other).filter(|_| !force) {
+        return Err(Error::setup(format!("`{}` is there already, and is another", context.shown(path)))
+            .hint("--force replaces it"));
+    }
+    for (path, text) in &places {
+        let failed = |error: &std::io::Error| {
+            Error::new(Exit::Output, format!("cannot write `{}`", context.shown(path))).because(error)
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        }
+        std::fs::write(path, text).map_err(|error| failed(&error))?;
+        shell.status("Wrote", GOOD, context.shown(path).as_str());
+    }
+    shell.note(
+        "say in kopt-gate.yml how cargo kopt is installed, and commit both; the comment works from the default branch",
+    );
+    Ok(Exit::Ok)
+}

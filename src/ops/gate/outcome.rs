@@ -1,0 +1,152 @@
+//! What follows from matches and trailers: from evidence to an outcome, from outcomes to an exit code.
+
+use kopt_schema::evidence::{Direction, Evidence, Ruling};
+use kopt_schema::exit::Exit;
+use kopt_schema::message::{GateKernel, GateOutcome};
+
+use super::allow::Allowed;
+use super::judge::Held;
+use super::{Inconclusive, case};
+use crate::records::gate::WORST_FIRST;
+use crate::shell::count;
+
+/// Why a version is run before the head's own judge.
+pub enum Own {
+    /// There is nothing to compare it with.
+    Else(GateOutcome, String),
+    /// It is wrong before the base's, and the change edits what judges it.
+    Edited,
+}
+
+/// What the head's own judge says.
+pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
+    match (own, held) {
+        (Own::Edited, Ok(found)) if found.forfeit.is_none() && found.trials > 0 => {
+            kernel.outcome = GateOutcome::Integrity;
+            let before = std::mem::take(&mut kernel.text);
+            kernel.text = format!("it passes only by what the change itself edits: {}", kernel.judging.join(", "));
+            kernel.notes.insert(0, format!("before the base's judge: {before}"));
+        }
+        (Own::Edited, _) => {}
+        (Own::Else(outcome, why), Ok(found)) => {
+            (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
+            match found.forfeit.is_some() {
+                true => {
+                    kernel.outcome = self::outcome(&found);
+                    kernel.text = found.verdict.reasons.first().cloned().unwrap_or_default();
+                }
+                false => {
+                    let trials = count(found.trials, "trial");
+                    (kernel.outcome, kernel.text) =
+                        (*outcome, format!("{why}; {trials} of its own passed, and nothing was timed"));
+                }
+            }
+        }
+        (Own::Else(..), Err(error)) => {
+            kernel.outcome = match error.exit() {
+                Exit::NoDevice => GateOutcome::NotHere,
+                Exit::BuildFailed => GateOutcome::DoesNotBuild,
+                _ => GateOutcome::Inconclusive,
+            };
+            kernel.text = case::words(&error);
+        }
+    }
+}
+
+/// What a match comes to.
+pub fn outcome(evidence: &Evidence) -> GateOutcome {
+    match evidence.verdict.ruling {
+        Ruling::Accepted | Ruling::AcceptedTradeOff if evidence.verdict.direction == Direction::Faster => {
+            GateOutcome::Faster
+        }
+        Ruling::Accepted | Ruling::AcceptedTradeOff => GateOutcome::Passed,
+        Ruling::RolledBack | Ruling::Overfit => GateOutcome::Regressed,
+        Ruling::RolledBackNoise | Ruling::Contaminated => GateOutcome::Inconclusive,
+        Ruling::Incorrect => GateOutcome::Incorrect,
+        Ruling::IntegrityViolation => GateOutcome::Integrity,
+    }
+}
+
+/// A slowdown that is meant passes; nothing else can be excused.
+pub fn excuse(kernel: &mut GateKernel, allowed: &[Allowed]) {
+    let names = [Some(kernel.kernel.as_str()), kernel.renamed_from.as_deref()];
+    let Some(found) = allowed.iter().find(|one| names.contains(&Some(one.kernel.as_str()))) else { return };
+    match kernel.outcome {
+        GateOutcome::Regressed => {
+            kernel.outcome = GateOutcome::Allowed;
+            kernel.allowed = Some(found.reason.clone());
+        }
+        outcome if outcome.exit() != Exit::Ok => {
+            kernel.notes.push(format!("a commit allows a slowdown ({}); that excuses no other failure", found.reason));
+        }
+        _ => {}
+    }
+}
+
+/// The worst that one of them comes to.
+pub fn exit(kernels: &[GateKernel], inconclusive: Inconclusive) -> Exit {
+    let counts = |exit: &Exit| *exit != Exit::Inconclusive || inconclusive == Inconclusive::Fail;
+    let codes: Vec<Exit> = kernels.iter().map(|kernel| kernel.outcome.exit()).filter(counts).collect();
+    WORST_FIRST.into_iter().find(|worst| codes.contains(worst)).unwrap_or(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(outcome: GateOutcome) -> GateKernel {
+        GateKernel {
+            kernel: "softmax".to_owned(),
+            renamed_from: Some("soft".to_owned()),
+            outcome,
+            text: String::new(),
+            notes: Vec::new(),
+            judging: Vec::new(),
+            audit: Vec::new(),
+            allowed: None,
+            trials: 0,
+            verdict: None,
+            evidence: None,
+            file: None,
+            line: None,
+            seconds: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_worst_decides_in_the_documented_order() {
+        let order = [
+            (GateOutcome::Passed, Exit::Ok),
+            (GateOutcome::Inconclusive, Exit::Inconclusive),
+            (GateOutcome::Regressed, Exit::Regressed),
+            (GateOutcome::DoesNotBuild, Exit::BuildFailed),
+            (GateOutcome::Incorrect, Exit::Incorrect),
+            (GateOutcome::Integrity, Exit::Integrity),
+        ];
+        let mut kernels = Vec::new();
+        for (outcome, worst) in order {
+            kernels.insert(0, kernel(outcome));
+            assert_eq!(exit(&kernels, Inconclusive::Fail), worst);
+        }
+        let unsure = [kernel(GateOutcome::Inconclusive)];
+        assert_eq!([Inconclusive::Warn, Inconclusive::Pass].map(|how| exit(&unsure, how)), [Exit::Ok; 2]);
+        assert_eq!(exit(&[], Inconclusive::Fail), Exit::Ok);
+    }
+
+    #[test]
+    fn a_trailer_excuses_a_slowdown_under_either_name_and_nothing_else() {
+        let allowed = |name: &str| [Allowed { kernel: name.to_owned(), reason: "exact".to_owned() }];
+        for (name, outcome) in
+            [("softmax", GateOutcome::Allowed), ("soft", GateOutcome::Allowed), ("rmsnorm", GateOutcome::Regressed)]
+        {
+            let mut slower = kernel(GateOutcome::Regressed);
+            excuse(&mut slower, &allowed(name));
+            assert_eq!(slower.outcome, outcome, "{name}");
+        }
+        for outcome in [GateOutcome::Incorrect, GateOutcome::Integrity, GateOutcome::DoesNotBuild] {
+            let mut other = kernel(outcome);
+            excuse(&mut other, &allowed("softmax"));
+            assert_eq!((other.outcome, other.allowed, other.notes.len()), (outcome, None, 1));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the change can reach: both commits' packages, which kernel of one is which of the other, and why each is reached.
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::message::{GateAffected, GateReason, GateScope};
+
+use super::range::Range;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::manifest::{Found, Kernel};
+use crate::reach::{self, Aspect, Changed, Package, Pair, Reason, Snapshot};
+use crate::revision::{Export, Revision, Revisions};
+use crate::workspace::Workspace;
+use crate::workspace::links::links;
+
+/// A commit with its files and kernels.
+#[derive(Debug)]
+pub struct Side {
+    /// The commit.
+    pub revision: Revision,
+    /// Its files; none where it has no workspace here.
+    pub export: Option<Export>,
+    /// Its kernels by name, or what is wrong with their manifests.
+    pub kernels: BTreeMap<String, Result<Kernel, String>>,
+    snapshot: Snapshot,
+}
+
+/// A kernel that is reached.
+#[derive(Debug)]
+pub struct Reached {
+    /// Which.
+    pub pair: Pair,
+    /// Why.
+    pub reasons: Vec<Reason>,
+}
+
+/// Everything that is known before anything is built.
+#[derive(Debug)]
+pub struct Scope {
+    /// The version that stands.
+    pub base: Side,
+    /// The version that is gated.
+    pub head: Side,
+    /// The kernels that are reached.
+    pub reached: Vec<Reached>,
+    /// Kernels in all.
+    pub kernels: usize,
+}
+
+impl Scope {
+    /// Finds out.
+    ///
+    /// # Errors
+    /// When a commit cannot be exported, or cargo refuses its workspace.
+    pub fn find(context: &Context, revisions: &Revisions, range: &Range, changes: &[Changed]) -> Result<Self> {
+        let base = Side::find(context, revisions, &range.base, "the base")?;
+        let head = Side::find(context, revisions, &range.head, "the head")?;
+        let pairs = reach::pairs(&base.snapshot, &head.snapshot, changes);
+        let kernels = pairs.len();
+        let reached = pairs.into_iter().filter_map(|pair| {
+            let reasons = reach::reasons(&base.snapshot, &head.snapshot, changes, &pair);
+            // One that was added, removed or renamed is told of even where no file of it differs.
+            let renamed = pair.before() != pair.after();
+            (renamed || !reasons.is_empty()).then_some(Reached { pair, reasons })
+        });
+        let reached = reached.collect();
+        Ok(Self { base, head, reached, kernels })
+    }
+
+    /// As it is told.
+    pub fn message(&self, range: &Range, changes: &[Changed]) -> GateScope {
+        let reason = |reason: &Reason| GateReason {
+            path: reason.path.to_string(),
+            aspect: aspect(reason.aspect).to_owned(),
+            why: reason.why.clone(),
+        };
+        let affected = |reached: &Reached| GateAffected {
+            kernel: reached.pair.name().to_owned(),
+            reasons: reached.reasons.iter().map(reason).collect(),
+        };
+        GateScope {
+            base: range.base.commit.clone(),
+            head: range.head.commit.clone(),
+            files: changes.len(),
+            kernels: Some(self.kernels),
+            affected: self.reached.iter().map(affected).collect(),
+            notes: range.notes.clone(),
+        }
+    }
+}
+
+impl Reached {
+    /// Files of the change that judge this kernel.
+    pub fn judging(&self) -> Vec<String> {
+        let judging = self.reasons.iter().filter(|reason| reason.aspect == Aspect::Judging);
+        let mut files: Vec<String> = judging.map(|reason| reason.path.to_string()).collect();
+        files.dedup();
+        files
+    }
+
+    /// Whether the toolchain is another.
+    pub fn toolchain(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.aspect == Aspect::Toolchain)
+    }
+}
+
+const fn aspect(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Kernel => "kernel",
+        Aspect::Judging => "judging",
+        Aspect::Toolchain => "toolchain",
+    }
+}
+
+impl Side {
+    fn find(context: &Context, revisions: &Revisions, revision: &Revision, word: &str) -> Result<Self> {
+        let prefix = revisions.prefix();
+        let Some(manifest) = revisions.text(revision, &prefix.join("Cargo.toml")) else {
+            // The workspace is new, or gone: every kernel is.
+            let snapshot = Snapshot { workspace: prefix.to_owned(), ..Snapshot::default() };
+            return Ok(Self { revision: revision.clone(), export: None, kernels: BTreeMap::new(), snapshot });
+        };
+        let export = revisions.export(revision)?;
+        let path = export.workspace.join("Cargo.toml");
+        let of_side = |error: Error| {
+            let failure = error.failure();
+            let named = Error::new(error.exit(), format!("{word}, {}: {}", revision.shown(), failure.message));
+            let named = failure.causes.into_iter().fold(named, Error::cause);
+            failure.hint.into_iter().fold(named, Error::hint)
+        };
+        let workspace = Workspace::find(context, Some(&path)).map_err(of_side)?;
+        let links = links(context, &path).map_err(of_side)?;
+        let mut kernels = BTreeMap::new();
+        for member in workspace.members.iter().filter(|member| member.is_kernel) {
+            let mut found = Found::read(context, &workspace, &[member]);
+            let wrong = || found.findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            // Findings name files as they are reached from here; an export's folder tells nobody anything.
+            let kernel = found.kernels.pop().ok_or_else(|| wrong().replace(&format!("{}/", export.root), ""));
+            kernels.insert(member.name.clone(), kernel.map_err(|text| inside(context, &export.root, &text)));
+        }
+        let package = |member: &crate::workspace::Member| {
+            let links = links.get(&member.name).cloned().unwrap_or_default();
+            Package {
+                name: member.name.clone(),
+                folder: relative(&export.root, &member.folder),
+                manifest: std::fs::read_to_string(member.folder.join("Cargo.toml")).unwrap_or_default(),
+                is_kernel: member.is_kernel,
+                kernel: kernels.get(&member.name).and_then(|kernel| Some(kernel.as_ref().ok()?.manifest.clone())),
+                dependencies: links.names,
+                links: links.folders.iter().map(|folder| relative(&export.root, folder)).collect(),
+            }
+        };
+        let snapshot = Snapshot {
+            workspace: prefix.to_owned(),
+            packages: workspace.members.iter().map(package).collect(),
+            manifest,
+            lock: revisions.text(revision, &prefix.join("Cargo.lock")),
+        };
+        Ok(Self { revision: revision.clone(), export: Some(export), kernels, snapshot })
+    }
+}
+
+/// Text that names files of an export, as the repository has them.
+fn inside(context: &Context, root: &Utf8Path, text: &str) -> String {
+    text.replace(&format!("{}/", context.shown(root)), "")
+}
+
+fn relative(root: &Utf8Path, path: &Utf8Path) -> Utf8PathBuf {
+    path.strip_prefix(root).unwrap_or(path).to_owned()
+}

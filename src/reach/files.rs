@@ -1,0 +1,98 @@
+//! What a file is to a kernel, by where it lies.
+
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+
+use super::{Aspect, Package, Snapshot};
+
+/// Text for people: changes no code, wherever it lies.
+const DOCUMENTS: [&str; 4] = ["md", "markdown", "rst", "adoc"];
+const DOCUMENT_NAMES: [&str; 6] = ["LICENSE", "COPYING", "NOTICE", "README", "CHANGELOG", "AUTHORS"];
+
+/// Folders of a package whose files only its own tests, benches and examples are built from.
+const OF_ITSELF: [&str; 3] = ["tests", "benches", "examples"];
+
+/// Whether a file is only read by people.
+#[must_use]
+pub fn is_document(path: &Utf8Path) -> bool {
+    let stem = path.file_name().unwrap_or_default().split(['.', '-']).next().unwrap_or_default();
+    let by_name = DOCUMENT_NAMES.contains(&stem) && path.extension().is_none_or(|end| end == "txt");
+    by_name || path.extension().is_some_and(|end| DOCUMENTS.contains(&end))
+}
+
+/// What the file at `path` is to `kernel`, if anything. Manifests and lock files are looked into elsewhere.
+pub(super) fn role(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    if is_document(path) || path.file_name() == Some("Cargo.toml") || *path == snapshot.workspace.join("Cargo.lock") {
+        return None;
+    }
+    surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path)).or_else(|| owned(snapshot, kernel, path))
+}
+
+/// Toolchain and cargo's configuration: they lie in a folder around what they are about.
+fn surroundings(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    let (folder, name) = (path.parent()?, path.file_name()?);
+    let (aspect, around, what) = match name {
+        "rust-toolchain" | "rust-toolchain.toml" => (Aspect::Toolchain, folder, "names the toolchain"),
+        "config.toml" | "config" if folder.file_name() == Some(".cargo") => {
+            (Aspect::Judging, folder.parent()?, "configures cargo")
+        }
+        _ => return None,
+    };
+    let reaches = kernel.folder.starts_with(around) || snapshot.workspace.starts_with(around);
+    reaches.then(|| (aspect, what.to_owned()))
+}
+
+/// What the object is compiled from.
+fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    let manifest = kernel.kernel.as_ref();
+    let roots = manifest.into_iter().flat_map(|manifest| &manifest.include_roots);
+    for root in roots {
+        if path.starts_with(plain(&kernel.folder.join(root))) {
+            return Some((Aspect::Kernel, format!("is under the include root `{root}`")));
+        }
+    }
+    let inside = path.strip_prefix(&kernel.folder).ok()?;
+    let why = match manifest {
+        Some(manifest) if manifest.launch.as_deref() == Some(inside.as_str()) => "is its launch plan",
+        Some(manifest) if manifest.header == inside.as_str() => "is the header with its arguments",
+        Some(manifest) if manifest.sources.iter().any(|source| source == inside.as_str()) => "is its source",
+        _ if inside.starts_with("kernels") => "lies beside its sources",
+        _ => return None,
+    };
+    Some((Aspect::Kernel, why.to_owned()))
+}
+
+/// Other files of the crate, and of what it depends on.
+fn owned(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    let owner = snapshot.owner(path)?;
+    let inside = path.strip_prefix(&owner.folder).ok()?;
+    let first = inside.components().next()?.as_str();
+    if owner.folder == kernel.folder {
+        let why = match first {
+            // A queue of changes that nobody has made yet.
+            "patches" | "examples" => return None,
+            "src" => "is the operator: its reference, bounds and inputs",
+            "tests" | "benches" => "checks and times it",
+            "build.rs" => "builds it",
+            _ => "is a file of the crate",
+        };
+        return Some((Aspect::Judging, why.to_owned()));
+    }
+    if OF_ITSELF.contains(&first) {
+        return None;
+    }
+    let is_linked = snapshot.closure(kernel).iter().any(|package| package.folder == owner.folder);
+    is_linked.then(|| (Aspect::Judging, format!("is a part of {}, which it depends on", owner.name)))
+}
+
+/// A path without `..` in it.
+fn plain(path: &Utf8Path) -> Utf8PathBuf {
+    let mut whole = Utf8PathBuf::new();
+    for part in path.components() {
+        match part {
+            Utf8Component::CurDir => {}
+            Utf8Component::ParentDir => drop(whole.pop()),
+            other => whole.push(other),
+        }
+    }
+    whole
+}

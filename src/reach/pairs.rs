@@ -1,0 +1,91 @@
+//! Which kernel crate of the base is which of the head: by name, else by folder, else by where its files went.
+
+use super::{Changed, Package, Snapshot};
+
+/// A kernel crate of the base, of the head, or of both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pair {
+    /// In both, under these names.
+    Both {
+        /// Its name in the base.
+        before: String,
+        /// Its name in the head.
+        after: String,
+    },
+    /// Only in the head.
+    Added(String),
+    /// Only in the base.
+    Removed(String),
+}
+
+impl Pair {
+    /// Its name, in the head where it has one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Both { after, .. } => after,
+            Self::Added(name) | Self::Removed(name) => name,
+        }
+    }
+
+    /// Its name in the base.
+    #[must_use]
+    pub fn before(&self) -> Option<&str> {
+        match self {
+            Self::Both { before, .. } => Some(before),
+            Self::Removed(name) => Some(name),
+            Self::Added(_) => None,
+        }
+    }
+
+    /// Its name in the head.
+    #[must_use]
+    pub fn after(&self) -> Option<&str> {
+        match self {
+            Self::Both { after, .. } => Some(after),
+            Self::Added(name) => Some(name),
+            Self::Removed(_) => None,
+        }
+    }
+}
+
+/// Whether two packages are one.
+type Way<'a> = &'a dyn Fn(&Package, &Package) -> bool;
+
+/// Every kernel crate of either commit, once, by name.
+#[must_use]
+pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pair> {
+    let mut old: Vec<&Package> = before.kernels().collect();
+    let mut new: Vec<&Package> = after.kernels().collect();
+    let mut found = Vec::new();
+    let ways: [Way<'_>; 3] = [&|old, new| old.name == new.name, &|old, new| old.folder == new.folder, &|old, new| {
+        moved(old, new, changes) > 0
+    }];
+    for way in ways {
+        new.retain(|new| {
+            let best = (0..old.len()).filter(|&index| way(old[index], new));
+            let Some(index) = best.max_by_key(|&index| moved(old[index], new, changes)) else { return true };
+            let old = old.remove(index);
+            found.push(Pair::Both { before: old.name.clone(), after: new.name.clone() });
+            false
+        });
+    }
+    found.extend(new.into_iter().map(|new| Pair::Added(new.name.clone())));
+    found.extend(old.into_iter().map(|old| Pair::Removed(old.name.clone())));
+    found.sort_by(|one, other| one.name().cmp(other.name()));
+    found
+}
+
+/// How many files of `old` went to `new`.
+fn moved(old: &Package, new: &Package, changes: &[Changed]) -> usize {
+    let went = |change: &&Changed| match (&change.before, &change.after) {
+        (Some(before), Some(after)) => {
+            let inside = |path: &camino::Utf8Path, package: &Package| {
+                path.strip_prefix(&package.folder).is_ok_and(|inside| inside.starts_with("kernels"))
+            };
+            before != after && inside(before, old) && inside(after, new)
+        }
+        _ => false,
+    };
+    changes.iter().filter(went).count()
+}

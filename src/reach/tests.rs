@@ -1,0 +1,154 @@
+use super::*;
+
+const MANIFEST: &str = "[package]\nname = \"softmax\"\ndescription = \"a\"\n[package.metadata.kopt]\nop = \"softmax\"\nbackend = \"cpu\"\nflags = [\"-O2\"]\ninclude_roots = [\"../shared\"]\nshapes = [{ rows = 1, cols = 8 }]\n[dependencies]\nharness = \"1\"\n";
+const ROOT: &str = "[workspace]\nmembers = [\"crates/*\"]\n[workspace.dependencies]\nrand = \"1\"\nplot = \"1\"\n[profile.bench]\nopt-level = 3\n[workspace.lints.rust]\nx = \"warn\"\n";
+const LOCK: &str = "version = 4\n[[package]]\nname = \"softmax\"\nversion = \"0.1.0\"\ndependencies = [\"harness\"]\n[[package]]\nname = \"harness\"\nversion = \"0.1.0\"\ndependencies = [\"rand 1.0.0\"]\n[[package]]\nname = \"rand\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"a\"\n[[package]]\nname = \"plot\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"b\"\n";
+
+fn snapshot() -> Snapshot {
+    let kernel = |text: &str| kopt_schema::manifest::parse("Cargo.toml", text, None).unwrap().unwrap();
+    let package = |name: &str, folder: &str, dependencies: &[&str], links: &[&str]| Package {
+        name: name.to_owned(),
+        folder: folder.into(),
+        manifest: String::new(),
+        is_kernel: false,
+        kernel: None,
+        dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+        links: links.iter().map(Utf8PathBuf::from).collect(),
+    };
+    let softmax = Package {
+        manifest: MANIFEST.to_owned(),
+        is_kernel: true,
+        kernel: Some(kernel(MANIFEST)),
+        ..package("softmax", "ws/crates/softmax", &["harness"], &["ws/harness"])
+    };
+    Snapshot {
+        workspace: "ws".into(),
+        packages: vec![
+            package("tool", "ws", &["plot"], &[]),
+            package("harness", "ws/harness", &["rand"], &["ws/stats"]),
+            package("stats", "ws/stats", &[], &[]),
+            softmax,
+        ],
+        manifest: ROOT.to_owned(),
+        lock: Some(LOCK.to_owned()),
+    }
+}
+
+fn changed(path: &str) -> Changed {
+    Changed { before: Some(path.into()), after: Some(path.into()) }
+}
+
+fn told(before: &Snapshot, after: &Snapshot, path: &str) -> Vec<(Aspect, String)> {
+    let pair = Pair::Both { before: "softmax".to_owned(), after: "softmax".to_owned() };
+    reasons(before, after, &[changed(path)], &pair).into_iter().map(|one| (one.aspect, one.why)).collect()
+}
+
+#[test]
+fn each_file_is_what_it_is_to_the_kernel() {
+    let same = snapshot();
+    for (path, expected) in [
+        ("ws/crates/softmax/kernels/softmax.c", Some((Aspect::Kernel, "is its source"))),
+        ("ws/crates/softmax/kernels/softmax.h", Some((Aspect::Kernel, "is the header with its arguments"))),
+        ("ws/crates/softmax/kernels/tile.inc", Some((Aspect::Kernel, "lies beside its sources"))),
+        ("ws/crates/shared/vec.h", Some((Aspect::Kernel, "is under the include root `../shared`"))),
+        ("ws/crates/softmax/src/lib.rs", Some((Aspect::Judging, "is the operator: its reference, bounds and inputs"))),
+        ("ws/crates/softmax/tests/correctness.rs", Some((Aspect::Judging, "checks and times it"))),
+        ("ws/crates/softmax/build.rs", Some((Aspect::Judging, "builds it"))),
+        ("ws/crates/softmax/data.bin", Some((Aspect::Judging, "is a file of the crate"))),
+        ("ws/harness/src/bound.rs", Some((Aspect::Judging, "is a part of harness, which it depends on"))),
+        ("ws/stats/src/lib.rs", Some((Aspect::Judging, "is a part of stats, which it depends on"))),
+        ("ws/rust-toolchain.toml", Some((Aspect::Toolchain, "names the toolchain"))),
+        ("rust-toolchain", Some((Aspect::Toolchain, "names the toolchain"))),
+        ("ws/.cargo/config.toml", Some((Aspect::Judging, "configures cargo"))),
+        ("ws/stats/Cargo.toml", Some((Aspect::Judging, "is the manifest of stats, which it depends on"))),
+        ("ws/stats/tests/all.rs", None),
+        ("ws/README.md", None),
+        ("ws/crates/softmax/README.md", None),
+        ("ws/crates/softmax/kernels/NOTES.md", None),
+        ("ws/crates/softmax/patches/01.patch", None),
+        ("ws/src/main.rs", None),
+        ("ws/.github/workflows/ci.yml", None),
+        ("LICENSE-MIT", None),
+        ("elsewhere/rust-toolchain.toml", None),
+    ] {
+        let expected: Vec<(Aspect, String)> =
+            expected.into_iter().map(|(aspect, why)| (aspect, why.to_owned())).collect();
+        assert_eq!(told(&same, &same, path), expected, "{path}");
+    }
+}
+
+#[test]
+fn of_a_manifest_only_what_is_built_or_judged_counts() {
+    let before = snapshot();
+    let with = |from: &str, to: &str| {
+        let mut after = before.clone();
+        let kernel = after.packages.iter_mut().find(|package| package.is_kernel).unwrap();
+        assert!(kernel.manifest.contains(from));
+        kernel.manifest = kernel.manifest.replace(from, to);
+        told(&before, &after, "ws/crates/softmax/Cargo.toml")
+    };
+    let judging = |text: &str| vec![(Aspect::Judging, text.to_owned())];
+    assert_eq!(with("\"a\"", "\"b\""), []);
+    assert_eq!(with("-O2", "-O3"), [(Aspect::Kernel, "changes `flags` of the kernel".to_owned())]);
+    assert_eq!(with("cols = 8", "cols = 9"), judging("changes `shapes` of the kernel"));
+    assert_eq!(with("harness = \"1\"", "harness = \"2\""), judging("changes `dependencies` of the crate"));
+}
+
+#[test]
+fn of_the_workspace_only_what_the_kernel_depends_on_counts() {
+    let before = snapshot();
+    let with = |from: &str, to: &str| {
+        assert!(ROOT.contains(from));
+        let after = Snapshot { manifest: ROOT.replace(from, to), ..before.clone() };
+        told(&before, &after, "ws/Cargo.toml")
+    };
+    let judging = |text: &str| vec![(Aspect::Judging, text.to_owned())];
+    assert_eq!(with("rand = \"1\"", "rand = \"2\""), judging("changes `rand` of the workspace"));
+    assert_eq!(with("plot = \"1\"", "plot = \"2\""), []);
+    assert_eq!(with("\"warn\"", "\"deny\""), []);
+    assert_eq!(with("\"crates/*\"", "\"crates/*\", \"more\""), []);
+    assert_eq!(with("opt-level = 3", "opt-level = 0"), judging("changes `profile` of the workspace"));
+    let flags = with("[profile.bench]", "[workspace.metadata.kopt]\nflags = []\n[profile.bench]");
+    assert_eq!(flags, [(Aspect::Kernel, "changes `metadata.kopt.flags` of the workspace".to_owned())]);
+}
+
+#[test]
+fn of_the_lock_file_only_the_kernels_own_dependencies_count() {
+    let before = snapshot();
+    let with = |from: &str, to: &str| {
+        assert!(LOCK.contains(from), "{from}");
+        let after = Snapshot { lock: Some(LOCK.replace(from, to)), ..before.clone() };
+        told(&before, &after, "ws/Cargo.lock")
+    };
+    assert_eq!(with("checksum = \"b\"", "checksum = \"c\""), []);
+    let (_, why) = with("checksum = \"a\"", "checksum = \"z\"").remove(0);
+    assert_eq!(why, "changes what it depends on: rand 1.0.0");
+    let (_, why) = with("dependencies = [\"rand 1.0.0\"]\n", "").remove(0);
+    assert_eq!(why, "changes what it depends on: without rand");
+    let none = Snapshot { lock: None, ..before.clone() };
+    assert_eq!(told(&before, &none, "ws/Cargo.lock")[0].1, "fixes the versions of its dependencies");
+}
+
+#[test]
+fn kernels_are_paired_by_name_by_folder_and_by_where_their_files_went() {
+    let before = snapshot();
+    let renamed = |name: &str, folder: &str| {
+        let mut after = before.clone();
+        let kernel = after.packages.iter_mut().find(|package| package.is_kernel).unwrap();
+        (kernel.name, kernel.folder) = (name.to_owned(), folder.into());
+        after
+    };
+    let both = |after: &str| vec![Pair::Both { before: "softmax".to_owned(), after: after.to_owned() }];
+    assert_eq!(pairs(&before, &before, &[]), both("softmax"));
+    assert_eq!(pairs(&before, &renamed("softmax", "ws/crates/other"), &[]), both("softmax"));
+    assert_eq!(pairs(&before, &renamed("soft", "ws/crates/softmax"), &[]), both("soft"));
+    let moved = Changed {
+        before: Some("ws/crates/softmax/kernels/softmax.c".into()),
+        after: Some("ws/crates/soft/kernels/soft.c".into()),
+    };
+    assert_eq!(pairs(&before, &renamed("soft", "ws/crates/soft"), &[moved]), both("soft"));
+    assert_eq!(
+        pairs(&before, &renamed("soft", "ws/crates/soft"), &[]),
+        [Pair::Added("soft".to_owned()), Pair::Removed("softmax".to_owned())]
+    );
+}

@@ -1,0 +1,232 @@
+//! Pull requests of known truth, and what the gate says of each.
+
+use serde_json::Value;
+
+use crate::stage::{ALPHA, BETA, MARK, Stage};
+
+/// The messages about kernels.
+fn kernels(stage: &Stage, head: &str, codes: &[i32]) -> Vec<Value> {
+    let ran = stage.gate(head, &["--message-format", "json"]);
+    assert!(codes.contains(&ran.code), "{}\n{}", ran.stdout, ran.stderr);
+    ran.messages().into_iter().filter(|message| message["reason"] == "gate-kernel").collect()
+}
+
+#[test]
+fn text_for_people_reaches_no_kernel_and_nothing_is_built_or_even_exported() {
+    let stage = Stage::new();
+    let head = stage.request("words", |stage| {
+        stage.write("README.md", "# Kernels\n\nMore words.\n");
+        stage.write("crates/alpha/NOTES.md", "Words.\n");
+    });
+    stage.gate(&head, &[]).exits(0).says("2 files differ").says("PASSED: the change reaches no kernel");
+    assert!(!stage.path("target/kopt").exists());
+    let head = stage.request("a script", |stage| stage.write("scripts/run", "echo\n"));
+    stage.gate(&head, &[]).exits(0).says("PASSED: the change reaches no kernel");
+    assert!(!stage.path("target/kopt/judge").exists() && !stage.path("target/kopt/candidates").exists());
+}
+
+#[test]
+fn equal_code_needs_no_judge() {
+    let stage = Stage::new();
+    let comment = stage.request("comment", |stage| stage.edit(ALPHA, "/* Never run", "/* A line\n   more. Never run"));
+    let refactor = stage.request("refactor", |stage| {
+        stage.edit(
+            ALPHA,
+            "int64_t i = 0; i < args->rows * args->cols; i++",
+            "int64_t at = 0; at < args->rows * args->cols; at++",
+        );
+        stage.edit(ALPHA, "args->y[i] = args->x[i]", "args->y[at] = args->x[at]");
+    });
+    for head in [comment, refactor] {
+        let ran = stage.gate(&head, &[]).exits(0);
+        ran.says("Reached alpha: crates/alpha/kernels/softmax.c is its source")
+            .says("PASSED: alpha same code; 1 kernel not reached");
+    }
+    // Both are compiled by the toolchain at hand, whatever the head names.
+    let toolchain = stage.request("toolchain", |stage| {
+        stage.write("rust-toolchain.toml", "[toolchain]\nchannel = \"stable\"\n");
+    });
+    let ran = stage.gate(&toolchain, &[]).exits(0).says("rust-toolchain.toml names the toolchain");
+    ran.says("compiled by the one at hand").says("PASSED: alpha, beta same code");
+    assert!(!stage.path("target/kopt/judge").exists());
+}
+
+#[test]
+fn slower_is_caught_in_all_shapes_and_in_one_of_eight_and_faster_passes() {
+    let stage = Stage::new();
+    let cases: [(&str, &[i32], &str, &str); 9] = [
+        ("TIME=1.030;", &[100, 104], "", ""),
+        ("TIME=1.050;", &[100], "regressed", "slower by more than 2 %, shown and confirmed"),
+        ("TIME=1.200;", &[100], "regressed", "the mean over all shapes"),
+        ("TIME=1.000;tall=1.030;", &[100, 104], "", ""),
+        ("TIME=1.000;tall=1.050;", &[100], "regressed", "new seeds: tall"),
+        ("TIME=1.000;4x64=1.200;", &[100], "regressed", "4x64"),
+        ("TIME=0.900;4x64=1.200;", &[100], "regressed", "4x64"),
+        ("TIME=0.900;", &[0], "faster", "no shape is slower by 2 % or more"),
+        ("TIME=1.010;", &[0], "passed", "no shape is slower by 2 % or more"),
+    ];
+    for (mark, codes, outcome, text) in cases {
+        let head = stage.request(mark, |stage| stage.edit(ALPHA, MARK, mark));
+        let kernels = kernels(&stage, &head, codes);
+        assert_eq!((kernels.len(), kernels[0]["kernel"].as_str()), (1, Some("alpha")));
+        assert!(outcome.is_empty() || kernels[0]["outcome"] == outcome, "{mark}: {}", kernels[0]);
+        assert!(kernels[0]["text"].as_str().unwrap().contains(text), "{mark}: {}", kernels[0]["text"]);
+        assert_eq!(kernels[0]["verdict"]["shapes"].as_array().unwrap().len(), 8);
+        let evidence = kernels[0]["evidence"].as_str().unwrap();
+        let ran = stage.sandbox.kopt(&["verdict", evidence]).says("Agrees");
+        assert!(codes.contains(&ran.code));
+    }
+}
+
+#[test]
+fn wrong_and_cheating_kernels_are_told_apart_and_the_worst_decides() {
+    let stage = Stage::new();
+    let wrong = stage.request("wrong", |stage| stage.edit(ALPHA, MARK, "TIME=1.000;WRONG;"));
+    stage
+        .gate(&wrong, &[])
+        .exits(103)
+        .says("alpha WRONG: the candidate, on tall: y[3] is 2")
+        .says("FAILED: alpha WRONG");
+    let cheat = stage.request("cheat", |stage| stage.edit(ALPHA, MARK, "TIME=0.500;CHEAT;"));
+    stage.gate(&cheat, &[]).exits(106).says("alpha INTEGRITY: the candidate, on tall: a thread is left");
+    let unbuilt = stage.request("typo", |stage| stage.edit(ALPHA, "return 0;", "retrun 0;"));
+    stage.gate(&unbuilt, &[]).exits(101).says("alpha DOES NOT BUILD: the head's version does not compile");
+    let both = stage.request("both", |stage| {
+        stage.edit(ALPHA, MARK, "TIME=1.300;");
+        stage.edit(BETA, MARK, "TIME=1.000;WRONG;");
+    });
+    let ran = stage.gate(&both, &[]).exits(103).says("FAILED: beta WRONG; alpha REGRESSED");
+    // Both judges were built, by one call of cargo.
+    assert_eq!(ran.stderr.matches("Finished `bench` profile").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn the_base_judges_and_an_edit_of_what_judges_is_never_silent() {
+    let stage = Stage::new();
+    let judge = "crates/alpha/judge";
+    let alone = stage.request("tolerance", |stage| stage.edit(judge, "marked", "lenient\nmarked"));
+    stage.gate(&alone, &[]).exits(0).says("alpha same code").says("the change edits what judges it").says(judge);
+    let faster = stage.request("tolerance and more", |stage| {
+        stage.edit(judge, "marked", "lenient\nmarked");
+        stage.edit(ALPHA, MARK, "TIME=0.900;");
+    });
+    stage
+        .gate(&faster, &[])
+        .exits(0)
+        .says("PASSED: alpha faster")
+        .says("the base's judged it here: crates/alpha/judge");
+    let only_so = stage.request("right by its own", |stage| {
+        stage.edit(judge, "marked", "lenient\nmarked");
+        stage.edit(ALPHA, MARK, "TIME=0.900;WRONG;");
+    });
+    let ran = stage.gate(&only_so, &[]).exits(106);
+    ran.says("alpha INTEGRITY: it passes only by what the change itself edits: crates/alpha/judge").says("y[3] is 2");
+    let wrong_anyway = stage.request("wrong by both", |stage| {
+        stage.edit(judge, "noise 0.002", "noise 0.001");
+        stage.edit(ALPHA, MARK, "TIME=0.900;WRONG;");
+    });
+    stage.gate(&wrong_anyway, &[]).exits(103).says("the change edits what judges it");
+    // A shape that is no longer listed is timed all the same.
+    let hidden = stage.request("hidden", |stage| {
+        stage.edit("crates/alpha/Cargo.toml", "    { name = \"tall\", rows = 512, cols = 8 },\n", "");
+        stage.edit(ALPHA, MARK, "TIME=1.000;tall=1.200;");
+    });
+    stage.gate(&hidden, &[]).exits(100).says("new seeds: tall").says("changes `shapes` of the kernel");
+}
+
+#[test]
+fn kernels_come_and_go_and_change_their_names() {
+    let stage = Stage::new();
+    let new = stage.request("new", |stage| stage.add("gamma"));
+    stage.gate(&new, &[]).exits(0).says("PASSED: gamma new; 2 kernels not reached").says("12 trials of its own passed");
+    let new_and_wrong = stage.request("new and wrong", |stage| {
+        stage.add("gamma");
+        stage.edit("crates/gamma/kernels/softmax.c", MARK, "TIME=1.000;WRONG;");
+    });
+    stage.gate(&new_and_wrong, &[]).exits(103).says("gamma WRONG");
+    let removed = stage.request("removed", |stage| std::fs::remove_dir_all(stage.path("crates/beta")).unwrap());
+    stage.gate(&removed, &[]).exits(0).says("PASSED: beta removed");
+    let rename = |stage: &Stage| {
+        std::fs::rename(stage.path("crates/alpha"), stage.path("crates/omega")).unwrap();
+        stage.edit("crates/omega/Cargo.toml", "name = \"alpha\"", "name = \"omega\"");
+    };
+    let renamed = stage.request("renamed", rename);
+    stage.gate(&renamed, &[]).exits(0).says("omega same code").says("it was called alpha in the base");
+    let slower = stage.request("renamed and slower", |stage| {
+        rename(stage);
+        stage.edit("crates/omega/kernels/softmax.c", MARK, "TIME=1.200;");
+    });
+    stage.gate(&slower, &[]).exits(100).says("FAILED: omega REGRESSED").says("it was called alpha in the base");
+    let other = stage.request("another interface", |stage| {
+        stage.edit("crates/alpha/kernels/softmax.h", "int64_t rows;", "int64_t lines;");
+        stage.edit(ALPHA, "args->rows", "args->lines");
+        stage.edit("crates/alpha/kernels/softmax.bindings.rs", "rows", "lines");
+    });
+    stage.gate(&other, &[]).exits(0).says("alpha not compared: the two versions have different interfaces");
+    let broken = stage.request("broken", |stage| stage.edit("crates/alpha/Cargo.toml", "\"cpu\"", "\"tpu\""));
+    stage.gate(&broken, &[]).exits(101).says("alpha DOES NOT BUILD: its manifest is wrong: crates/alpha/Cargo.toml:");
+}
+
+#[test]
+fn a_slowdown_that_is_meant_is_allowed_and_nothing_else_is() {
+    let stage = Stage::new();
+    let message = "Exact sums\n\nKopt-Allow: alpha the sums were wrong in the last digit\nSigned-off-by: Somebody\n";
+    let slower = stage.request(message, |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    let ran = stage.gate(&slower, &[]).exits(0).says("PASSED: alpha slower, allowed");
+    ran.says("allowed by a commit: the sums were wrong in the last digit");
+    let wrong = stage.request(message, |stage| stage.edit(ALPHA, MARK, "TIME=1.300;WRONG;"));
+    stage.gate(&wrong, &[]).exits(103).says("excuses no other failure");
+    for trailer in ["Kopt-Allow: alpha", "Kopt-Allow: beta it is beta that may"] {
+        let message = format!("Slower\n\n{trailer}\n");
+        let head = stage.request(&message, |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+        let ran = stage.gate(&head, &[]).exits(100);
+        assert_eq!(
+            ran.stderr.contains("gives no reason, and allows nothing"),
+            trailer.ends_with("alpha"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_what_the_user_makes_of_it() {
+    let stage = Stage::new();
+    let head = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    let without_time = ["--max-time", "0.001s"];
+    stage.gate(&head, &without_time).exits(104).says("alpha cannot tell").says("not decided: alpha");
+    stage.gate(&head, &[&without_time[..], &["--inconclusive", "warn"]].concat()).exits(0).says("alpha cannot tell");
+    stage.gate(&head, &[&without_time[..], &["--inconclusive", "pass"]].concat()).exits(0);
+    // A tolerance as wide as the slowdown lets it pass.
+    stage.gate(&head, &["--tolerance", "50%"]).exits(0).says("no shape is slower by 50 % or more");
+    stage.gate(&head, &["--tolerance", "0%"]).exits(2).says("makes no sense");
+    // A disturbed machine gives no verdict, however slow the kernel.
+    stage.write("crates/alpha/judge", "marked\nnoise 0.002\ncontrol 1.1\n");
+    stage.commit("a disturbed machine");
+    let head = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    stage.gate(&head, &[]).exits(104).says("the machine was disturbed");
+}
+
+/// What `.ci/run` ends with.
+#[test]
+fn the_script_of_this_project_fails_on_a_planted_slowdown() {
+    let stage = Stage::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/gate");
+    let run = || {
+        let mut command = std::process::Command::new("bash");
+        command.arg(script).current_dir(stage.path("")).env("KOPT", crate::sandbox::TOOL);
+        command.env("KOPT_GATE_ROOT", stage.path("")).env_remove("CARGO_TARGET_DIR");
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = run();
+    assert_eq!(code, 0, "the first commit has nothing to be compared with: {said}");
+    stage.write("README.md", "words\n");
+    stage.commit("words");
+    assert_eq!(run().0, 0);
+    stage.edit(BETA, MARK, "TIME=1.300;");
+    stage.commit("slower");
+    let (code, said) = run();
+    assert_eq!(code, 100, "{said}");
+    assert!(said.contains("FAILED: beta REGRESSED"), "{said}");
+}

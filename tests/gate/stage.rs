@@ -1,0 +1,121 @@
+//! A repository with two kernel crates that say how long they take, and pull requests to it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use git2::build::CheckoutBuilder;
+use git2::{IndexAddOption, Oid, Repository, RepositoryInitOptions, ResetType, Signature};
+
+use crate::sandbox::{Ran, Sandbox};
+
+/// Where the first kernel says what it takes.
+pub const ALPHA: &str = "crates/alpha/kernels/softmax.c";
+/// And the second.
+pub const BETA: &str = "crates/beta/kernels/softmax.c";
+
+/// What equal kernels say.
+pub const MARK: &str = "TIME=1.000;";
+
+const EIGHT: &str = "shapes = [\n    { rows = 1, cols = 64 },\n    { rows = 2, cols = 64 },\n    { rows = 4, cols = 64 },\n    { rows = 8, cols = 64 },\n    { rows = 16, cols = 64 },\n    { rows = 32, cols = 64 },\n    { name = \"tall\", rows = 512, cols = 8 },\n    { rows = 64, cols = 1024 },\n]";
+
+pub struct Stage {
+    pub sandbox: Sandbox,
+}
+
+impl Stage {
+    /// A workspace of two kernels and its first commit, on `main`.
+    pub fn new() -> Self {
+        let stage = Self { sandbox: Sandbox::empty() };
+        stage.write("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"3\"\n");
+        stage.write("README.md", "# Kernels\n");
+        stage.write(".gitignore", "/target\nopened\n");
+        stage.add("alpha");
+        stage.add("beta");
+        let mut options = RepositoryInitOptions::new();
+        Repository::init_opts(stage.path(""), options.initial_head("main")).unwrap();
+        stage.commit("first");
+        stage
+    }
+
+    /// A kernel crate with eight shapes.
+    pub fn add(&self, name: &str) {
+        let fixture = Sandbox::of("bout");
+        for path in fixture.files() {
+            self.write(&format!("crates/{name}/{path}"), &fixture.read(&path));
+        }
+        let manifest = fixture.read("Cargo.toml").replace("name = \"bout\"", &format!("name = \"{name}\""));
+        let (start, rest) = manifest.split_once("shapes = [").unwrap();
+        let end = rest.split_once("\n]").unwrap().1;
+        self.write(&format!("crates/{name}/Cargo.toml"), &format!("{start}{EIGHT}{end}").replace("[workspace]\n", ""));
+        let source = format!("crates/{name}/kernels/softmax.c");
+        let mark = format!("#include \"softmax.h\"\n\n__attribute__((used)) static const char mark[] = \"{MARK}\";\n");
+        self.edit(&source, "#include \"softmax.h\"\n", &mark);
+        self.write(&format!("crates/{name}/judge"), "marked\nnoise 0.002\n");
+    }
+
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.sandbox.path(inside)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        self.sandbox.write(path, text);
+    }
+
+    #[track_caller]
+    pub fn edit(&self, path: &str, from: &str, to: &str) {
+        let text = self.sandbox.read(path);
+        assert!(text.contains(from), "no `{from}` in {path}:\n{text}");
+        self.write(path, &text.replace(from, to));
+    }
+
+    pub fn repository(&self) -> Repository {
+        Repository::open(self.path("")).unwrap()
+    }
+
+    pub fn commit(&self, message: &str) -> String {
+        let repository = self.repository();
+        let tree = repository.find_tree(self.tree(&repository)).unwrap();
+        let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+        let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
+        let parents: Vec<_> = parent.iter().collect();
+        repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap().to_string()
+    }
+
+    /// The working tree as git would commit it.
+    fn tree(&self, repository: &Repository) -> Oid {
+        let mut index = repository.index().unwrap();
+        index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
+        index.update_all(["*"], None).unwrap();
+        index.write().unwrap();
+        index.write_tree().unwrap()
+    }
+
+    /// A commit on top of `main` that nothing checks out: a pull request.
+    pub fn request(&self, message: &str, change: impl FnOnce(&Self)) -> String {
+        change(self);
+        let repository = self.repository();
+        let main = repository.find_branch("main", git2::BranchType::Local).unwrap().get().peel_to_commit().unwrap();
+        let tree = repository.find_tree(self.tree(&repository)).unwrap();
+        let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+        let commit = repository.commit(None, &who, &who, message, &tree, &[&main]).unwrap();
+        let mut force = CheckoutBuilder::new();
+        force.force().remove_untracked(true);
+        repository.reset(main.as_object(), ResetType::Hard, Some(&mut force)).unwrap();
+        commit.to_string()
+    }
+
+    /// The tool, with nothing of the surroundings that a gate listens to.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.sandbox.command(arguments);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GITHUB_")) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Gates a commit against `main`, with orders that are always the same.
+    pub fn gate(&self, head: &str, arguments: &[&str]) -> Ran {
+        let fixed = ["gate", "--base", "main", "--head", head, "--seed", "5eed"];
+        Ran::of(&mut self.command(&[&fixed, arguments].concat()))
+    }
+}
