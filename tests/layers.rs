@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("revision", 3),
     ("runner", 3),
     ("sanitizer", 3),
+    ("transfer", 3),
     ("campaign", 4),
     ("ops", 5),
     ("cli", 6),

@@ -21,6 +21,7 @@ mod schema;
 mod selection;
 mod status;
 mod stop;
+mod train_step;
 mod verdict;
 mod verify;
 
@@ -80,6 +81,7 @@ enum Command {
     Audit(audit::Args),
     Bench(bench::Args),
     Compare(compare::Args),
+    TrainStep(train_step::Args),
     Verdict(verdict::Args),
     Optimize(optimize::Args),
     Try(attempt::Args),
@@ -105,6 +107,7 @@ impl Command {
             Self::Audit(_) => "audit",
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
+            Self::TrainStep(_) => "train-step",
             Self::Verdict(_) => "verdict",
             Self::Optimize(_) => "optimize",
             Self::Try(_) => "try",
@@ -136,6 +139,7 @@ impl Command {
             Self::Audit(args) => args.run(context, shell, manifest_path),
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
+            Self::TrainStep(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),
             Self::Optimize(args) => args.run(context, shell, manifest_path),
             Self::Try(args) => args.run(context, shell, manifest_path),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::evidence::{Estimate, Ruling, StageKind, Verdict};
 use crate::machine::Noise;
+use crate::training::TrainingStep;
 
 pub use audit::{KernelAudit, RuleInfo};
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
@@ -48,6 +49,8 @@ pub enum Message {
     Tried(Tried),
     /// A comparison was decided, or its evidence judged again.
     Verdict(Decision),
+    /// Two versions were run inside a training step.
+    TrainingStep(Box<TrainingStep>),
     /// A program that kernels need was looked for.
     Toolchain(Toolchain),
     /// A device was looked for.

@@ -16,7 +16,7 @@ use crate::dtype::DType;
 use crate::expression::Value;
 
 pub use resolve::{NotAKernel, parse};
-pub use table::{Check, KernelTable, Policy, ShapeTable, ShapeValue, WorkspaceTable};
+pub use table::{Check, KernelTable, Policy, ShapeTable, ShapeValue, Transfer, WorkspaceTable};
 
 /// Where a kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -205,6 +205,20 @@ pub struct Manifest {
     /// Rules of the audit whose findings do not count.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// A training script of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferSettings>,
+}
+
+/// A training script of the user's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransferSettings {
+    /// What `sh -c` runs.
+    pub command: String,
+    /// Seconds after which it counts as hanging.
+    pub timeout_s: f64,
+    /// How far losses may be apart, relative.
+    pub loss_tolerance: f64,
 }
 
 /// How correctness trials run.

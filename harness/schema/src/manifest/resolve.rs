@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::table::{Check, KernelTable, ShapeTable, ShapeValue, WorkspaceTable};
-use super::{Backend, CheckSettings, Class, Language, Manifest, Shape};
+use super::table::{Check, KernelTable, ShapeTable, ShapeValue, Transfer, WorkspaceTable};
+use super::{Backend, CheckSettings, Class, Language, Manifest, Shape, TransferSettings};
 use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
 use crate::dtype::DType;
 use crate::expression::{Expression, Type};
@@ -179,6 +179,7 @@ impl Resolver<'_> {
         }
         self.constraints(&table.constraints, &shapes, table.knobs.keys());
         let settings = self.check(table.check.as_ref(), defaults.check.as_ref());
+        let transfer = table.transfer.map(|table| self.transfer(table));
         let dtype = table.dtype.or(defaults.dtype).unwrap_or(DType::F32);
         if dtype == DType::I32 {
             let hint = "f32, bf16 or f16; integer buffers are declared by the operator".to_owned();
@@ -206,6 +207,7 @@ impl Resolver<'_> {
             constraints: table.constraints,
             check: settings,
             allow: table.policy.and_then(|policy| policy.allow).unwrap_or_default(),
+            transfer,
         }
     }
 
@@ -219,6 +221,23 @@ impl Resolver<'_> {
             self.wrong(&["check".into(), "timeout_s".into()], "a time limit is above zero", None);
         }
         CheckSettings { seeds, timeout_s }
+    }
+
+    fn transfer(&mut self, table: Transfer) -> TransferSettings {
+        let timeout_s = table.timeout_s.unwrap_or(600.0);
+        let loss_tolerance = table.loss_tolerance.unwrap_or(1e-3);
+        if table.command.trim().is_empty() {
+            let hint = "command = \"python train.py\"; without the table the harness's own model is trained".to_owned();
+            self.wrong(&["transfer".into(), "command".into()], "a training script is a command", hint);
+        }
+        if !(timeout_s.is_finite() && timeout_s > 0.0) {
+            self.wrong(&["transfer".into(), "timeout_s".into()], "a time limit is above zero", None);
+        }
+        if !(0.0..1.0).contains(&loss_tolerance) {
+            let hint = "relative to the loss; 0.001 is usual for f32".to_owned();
+            self.wrong(&["transfer".into(), "loss_tolerance".into()], "a tolerance is from 0 to less than 1", hint);
+        }
+        TransferSettings { command: table.command, timeout_s, loss_tolerance }
     }
 
     fn shapes(&mut self, op: &str, tables: &[ShapeTable]) -> Vec<Shape> {
@@ -362,6 +381,15 @@ shapes = [
         assert_eq!(manifest.shapes[0].name, "4x8");
         assert_eq!(manifest.shapes[1].name, "wide");
         assert_eq!(manifest.shapes[1].size("cols"), 8000);
+        assert_eq!(manifest.transfer, None);
+    }
+
+    #[test]
+    fn a_training_script_has_a_time_limit_and_a_tolerance() {
+        let text = GOOD.replacen("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.command = \"python train.py\"", 1);
+        let transfer = parse_text(&text).unwrap().transfer.unwrap();
+        assert_eq!((transfer.command.as_str(), transfer.timeout_s), ("python train.py", 600.0));
+        assert_eq!(transfer.loss_tolerance, 1e-3);
     }
 
     #[test]
@@ -407,6 +435,28 @@ shapes = [
             ("backend = \"cpu\"", "backend = \"cpu\"\nknobs.T = { values = [1], default = 2 }", 7, "not among", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.command = \" \"", 7, "is a command", "train.py"),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer.comand = \"x\"",
+                7,
+                "unknown key `comand`",
+                "did you mean `command`?",
+            ),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { command = \"x\", timeout_s = 0 }",
+                7,
+                "above zero",
+                "",
+            ),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { command = \"x\", loss_tolerance = 1.0 }",
+                7,
+                "less than 1",
+                "0.001",
+            ),
             ("backend = \"cpu\"", "backend = \"cpu\"\ndtype = \"i32\"", 7, "floating-point type", "bf16"),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rows\"]", 7, "is a condition", ""),
         ];

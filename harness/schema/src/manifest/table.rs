@@ -49,6 +49,8 @@ pub struct KernelTable {
     pub check: Option<Check>,
     /// What the audit of the built object lets pass.
     pub policy: Option<Policy>,
+    /// What a gain is worth in training, if not found out by the harness's own model.
+    pub transfer: Option<Transfer>,
 }
 
 /// `[workspace.metadata.kopt]`: defaults for every kernel crate of the workspace.
@@ -84,6 +86,20 @@ pub struct Check {
 pub struct Policy {
     /// Ids of rules (`cargo kopt audit --list`) whose findings do not count; they are shown in every verdict.
     pub allow: Option<Vec<String>>,
+}
+
+/// A training script of the user's own.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Run by `sh -c` in the crate's folder, once for each version in turn. `KOPT_OBJECT` names the compiled kernel; the script
+    /// prints a line `METRIC step_ms=…` and a line `METRIC loss=…` for each step.
+    pub command: String,
+    /// Seconds after which it counts as hanging. Default: 600.
+    pub timeout_s: Option<f64>,
+    /// How far the losses of both versions may be apart at each step, relative. Default: 0.001.
+    pub loss_tolerance: Option<f64>,
 }
 
 /// A value of a shape: a size, or one of an operator's words.
