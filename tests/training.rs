@@ -21,7 +21,7 @@ use cargo_kopt::transfer::trainer::Trainer;
 use cargo_kopt::transfer::{self, Contest, Outcome, Terms};
 use cargo_kopt::workspace::Workspace;
 use kopt_schema::DType;
-use kopt_schema::manifest::TransferSettings;
+use kopt_schema::manifest::{Script, TransferSettings};
 use kopt_schema::queue::Truth;
 use kopt_schema::training::{LEAST_STEPS, TrainingStep};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -96,7 +96,9 @@ impl Stage {
             |folder: &Utf8Path| compiled(&kernel("subject", folder).unwrap(), &self.path().join("objects")).unwrap();
         let (incumbent, candidate) = (object(incumbent), object(candidate));
         let scripted = transfer.is_some();
-        subject.manifest.transfer = transfer;
+        if scripted {
+            subject.manifest.transfer = transfer;
+        }
         let contest = Contest {
             kernel: &subject,
             incumbent: &incumbent,
@@ -246,12 +248,15 @@ fn no_place(stage: &Stage) {
     };
     other.manifest.dtype = DType::F16;
     try_one(&other, &["computes in f32", "command = "]);
-    other.manifest.op = "mine".to_owned();
-    try_one(&other, &["no slot for `mine`; it has grouped_matmul, matmul, rmsnorm, softmax"]);
+    other.manifest.dtype = DType::F32;
+    other.manifest.transfer = Some(TransferSettings::Slot("matmul".to_owned()));
+    try_one(&other, &["does not fit into the slot `matmul`", "declares no entry `matmul`"]);
+    other.manifest.transfer = None;
+    try_one(&other, &["declares no slot", "slot = \"softmax\"", "grouped_matmul, matmul, rmsnorm, softmax"]);
 }
 
 fn settings(command: &str) -> Option<TransferSettings> {
-    Some(TransferSettings { command: command.to_owned(), timeout_s: 3.0, loss_tolerance: 1e-3 })
+    Some(TransferSettings::Script(Script { command: command.to_owned(), timeout_s: 3.0, loss_tolerance: 1e-3 }))
 }
 
 fn script(stage: &Stage) {
@@ -302,5 +307,5 @@ fn no_trainer(stage: &Stage) {
     let nowhere = Workspace { root: stage.path(), target: stage.path(), members: Vec::new() };
     let interrupts = Interrupts::watch().unwrap();
     let outcome = transfer::training_step(&context(), Manner::default(), &interrupts, &nowhere, &contest, &mut |_| {});
-    fails(outcome, &["cannot be run here: the workspace has no `kopt-train`", "METRIC step_ms"]);
+    fails(outcome, &["cannot be run here: there is no `kopt-train` in the workspace", "METRIC step_ms"]);
 }

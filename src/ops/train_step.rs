@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::Message;
-use kopt_schema::training::{Prediction, Trainer, TrainingStep};
+use kopt_schema::training::{LEAST_SHARE, Prediction, Trainer, TrainingStep};
 
 use super::compare::interface;
 use super::compare::report::{gain, share};
@@ -18,9 +18,6 @@ use crate::shell::table::{Align, Table};
 use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, units};
 use crate::transfer::{self, Contest, Event, Outcome, Terms};
 use crate::workspace::Workspace;
-
-/// An op below this share of the step is not seen in it.
-const LEAST_SHARE: f64 = 0.1;
 
 /// What to train with.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kopt_schema::candidate::Candidate;
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::TransferSettings;
+use kopt_schema::manifest;
 use kopt_schema::training::{LEAST_STEPS, Losses, Trainer, TrainingStep};
 use kopt_stats::median;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -72,11 +72,11 @@ pub(super) fn train(
     context: &Context,
     interrupts: &Interrupts,
     contest: &Contest<'_>,
-    transfer: &TransferSettings,
+    settings: &manifest::Script,
     hear: &mut dyn FnMut(Event),
 ) -> Result<Outcome> {
     let start = Instant::now();
-    let script = Script { context, interrupts, contest, transfer };
+    let script = Script { context, interrupts, contest, settings };
     let (least, most) = (contest.terms.launches.0.max(3), contest.terms.launches.1.max(3));
     let mut runs: [Vec<Run>; 2] = [Vec::new(), Vec::new()];
     let mut gains = Vec::new();
@@ -101,11 +101,11 @@ pub(super) fn train(
         }
     }
     let times = [0, 1].map(|who: usize| median(&runs[who].iter().map(Run::step_s).collect::<Vec<_>>()));
-    let losses = losses(&runs, transfer.loss_tolerance);
+    let losses = losses(&runs, settings.loss_tolerance);
     Ok(Outcome::Taken(Box::new(TrainingStep {
         kernel: contest.kernel.member.name.clone(),
         op: contest.kernel.manifest.op.clone(),
-        trainer: Trainer::Command { command: transfer.command.clone() },
+        trainer: Trainer::Command { command: settings.command.clone() },
         seed: contest.seed.text().to_owned(),
         launches: gains.len(),
         steps: losses.incumbent.len(),
@@ -148,7 +148,7 @@ struct Script<'a> {
     context: &'a Context,
     interrupts: &'a Interrupts,
     contest: &'a Contest<'a>,
-    transfer: &'a TransferSettings,
+    settings: &'a manifest::Script,
 }
 
 impl Script<'_> {
@@ -160,7 +160,7 @@ impl Script<'_> {
         let object = candidate.object.map(|object| file.with_file_name(object));
         let mut command = Command::new("sh");
         process::withhold(&mut command, self.context);
-        command.args(["-c", &self.transfer.command]).current_dir(&self.contest.kernel.member.folder);
+        command.args(["-c", &self.settings.command]).current_dir(&self.contest.kernel.member.folder);
         command.env(CANDIDATE_VARIABLE, file).env(OBJECT_VARIABLE, object.unwrap_or_default());
         let internal = |error: &dyn std::error::Error| Error::new(Exit::Internal, "cannot make a pipe").because(error);
         let (mut output, print) = std::io::pipe().map_err(|error| internal(&error))?;
@@ -173,12 +173,12 @@ impl Script<'_> {
             (Some(code), _) => Err(format!("it exited with {code}")),
             (_, signal) => Err(format!("it died of signal {}", signal.unwrap_or(0))),
         };
-        run.map_err(|why| Trouble::Lost(format!("`{}` with the {}: {why}", self.transfer.command, WHO[who])))
+        run.map_err(|why| Trouble::Lost(format!("`{}` with the {}: {why}", self.settings.command, WHO[who])))
     }
 
     /// All that it prints until it ends; one that takes too long has lost.
     fn hear(&self, group: &mut Group, output: &mut PipeReader) -> std::result::Result<String, Trouble> {
-        let limit = Duration::from_secs_f64(self.transfer.timeout_s);
+        let limit = Duration::from_secs_f64(self.settings.timeout_s);
         let deadline = Instant::now() + limit;
         let mut text = Vec::new();
         let mut chunk = [0; 1 << 16];
@@ -190,7 +190,7 @@ impl Script<'_> {
             if Instant::now() >= deadline || text.len() > LONGEST {
                 let _ = group.end();
                 let why = if text.len() > LONGEST { "printed without an end" } else { "did not end in time" };
-                let told = format!("`{}` {why} ({:.0} s)", self.transfer.command, limit.as_secs_f64());
+                let told = format!("`{}` {why} ({:.0} s)", self.settings.command, limit.as_secs_f64());
                 return Err(Trouble::Lost(told));
             }
             let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

@@ -37,10 +37,10 @@ pub(super) fn train(
     hear: &mut dyn FnMut(Event),
 ) -> Result<Outcome> {
     let start = Instant::now();
-    let op = contest.kernel.manifest.op.clone();
-    let preset = contest.terms.preset.clone().unwrap_or(op.clone());
-    let (incumbent, candidate) =
-        (filling(contest.kernel, contest.incumbent)?, filling(contest.kernel, contest.candidate)?);
+    let slot = super::slot(contest.kernel)?;
+    let preset = contest.terms.preset.clone().unwrap_or_else(|| slot.to_owned());
+    let [incumbent, candidate] = [contest.incumbent, contest.candidate].map(|file| filling(contest.kernel, slot, file));
+    let (incumbent, candidate) = (incumbent?, candidate?);
     let seed = u64::from_str_radix(&contest.seed.memory(), 16).unwrap_or(0);
     let mut course = Course {
         context,
@@ -65,7 +65,7 @@ pub(super) fn train(
     let times = figures::step_times(&launches);
     Ok(Outcome::Taken(Box::new(TrainingStep {
         kernel: contest.kernel.member.name.clone(),
-        op,
+        op: contest.kernel.manifest.op.clone(),
         trainer: kopt_schema::training::Trainer::Model { preset, parameters, tokens },
         seed: contest.seed.text().to_owned(),
         launches: launches.len(),

@@ -23,8 +23,8 @@ pub mod trainer;
 use camino::Utf8Path;
 use kopt_schema::DType;
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Backend;
-use kopt_schema::training::{Filling, TrainingStep};
+use kopt_schema::manifest::{Backend, Script, TransferSettings};
+use kopt_schema::training::{Filling, SLOTS, TrainingStep};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -34,9 +34,6 @@ use crate::referee::seeds::Master;
 use crate::shell::Manner;
 use crate::workspace::Workspace;
 use trainer::Trainer;
-
-/// Ops that the model has a slot for.
-pub const SLOTS: [&str; 4] = ["grouped_matmul", "matmul", "rmsnorm", "softmax"];
 
 /// Two versions of a kernel, and how long they may take.
 #[derive(Debug, Clone)]
@@ -107,12 +104,26 @@ pub fn training_step(
     contest: &Contest<'_>,
     hear: &mut dyn FnMut(Event),
 ) -> Result<Outcome> {
-    if let Some(transfer) = &contest.kernel.manifest.transfer {
-        return command::train(context, interrupts, contest, transfer, hear);
+    if let Some(TransferSettings::Script(script)) = &contest.kernel.manifest.transfer {
+        return with_script(context, interrupts, script, contest, hear);
     }
-    can_be_trained(contest.kernel)?;
+    slot(contest.kernel)?;
     let trainer = Trainer::build(context, manner, workspace)?;
     with_trainer(context, interrupts, &trainer, contest, hear)
+}
+
+/// The same, by the user's own script.
+///
+/// # Errors
+/// When the script does not get through with the incumbent.
+pub fn with_script(
+    context: &Context,
+    interrupts: &Interrupts,
+    script: &Script,
+    contest: &Contest<'_>,
+    hear: &mut dyn FnMut(Event),
+) -> Result<Outcome> {
+    command::train(context, interrupts, contest, script, hear)
 }
 
 /// The same, in a trainer that is there already.
@@ -126,37 +137,61 @@ pub fn with_trainer(
     contest: &Contest<'_>,
     hear: &mut dyn FnMut(Event),
 ) -> Result<Outcome> {
-    can_be_trained(contest.kernel)?;
+    slot(contest.kernel)?;
     course::train(context, interrupts, trainer, contest, hear)
 }
 
-/// Whether the model has a place for this kernel.
-fn can_be_trained(kernel: &Kernel) -> Result<()> {
+/// Why versions of this kernel cannot be run in a training step, in words; none where they can.
+#[must_use]
+pub fn why_not(kernel: &Kernel) -> Option<String> {
     let manifest = &kernel.manifest;
-    let why = if !SLOTS.contains(&manifest.op.as_str()) {
-        format!("the model has no slot for `{}`; it has {}", manifest.op, SLOTS.join(", "))
-    } else if manifest.backend != Backend::Cpu {
-        format!("the model runs on the CPU so far, and the kernel on {}", manifest.backend.name())
-    } else if manifest.dtype != DType::F32 {
-        format!("the model computes in f32, and the kernel in {}", manifest.dtype.name())
-    } else {
-        return Ok(());
+    match &manifest.transfer {
+        None => Some(NO_SLOT.to_owned()),
+        Some(TransferSettings::Script(_)) => None,
+        Some(TransferSettings::Slot(_)) if manifest.backend != Backend::Cpu => {
+            Some(format!("the model runs on the CPU so far, and the kernel on {}", manifest.backend.name()))
+        }
+        Some(TransferSettings::Slot(_)) if manifest.dtype != DType::F32 => {
+            Some(format!("the model computes in f32, and the kernel in {}", manifest.dtype.name()))
+        }
+        Some(TransferSettings::Slot(_)) => None,
+    }
+}
+
+/// A crate that says nothing of training.
+const NO_SLOT: &str = "the crate declares no slot";
+
+/// The op of the model that the kernel takes over.
+fn slot(kernel: &Kernel) -> Result<&str> {
+    let found = match &kernel.manifest.transfer {
+        Some(TransferSettings::Slot(slot)) => Some(slot.as_str()),
+        _ => None,
     };
+    let why = match (why_not(kernel), found) {
+        (None, Some(slot)) => return Ok(slot),
+        (why, _) => why.unwrap_or_else(|| NO_SLOT.to_owned()),
+    };
+    let op = SLOTS.into_iter().find(|slot| *slot == kernel.manifest.op).unwrap_or("…");
     Err(Error::new(Exit::Setup, format!("{} cannot be run in a training step", kernel.member.name)).cause(why).hint(
-        "a training script of your own can: [package.metadata.kopt.transfer] command = \"…\", which prints METRIC lines",
+        format!(
+            "[package.metadata.kopt.transfer] slot = \"{op}\" gives it that op of the harness's model ({}, on the CPU in f32); \
+             command = \"…\" runs a training script of your own, which prints METRIC lines",
+            SLOTS.join(", ")
+        ),
     ))
 }
 
 /// A kernel for its slot.
-fn filling(kernel: &Kernel, candidate: &Utf8Path) -> Result<Filling> {
+fn filling(kernel: &Kernel, slot: &str, candidate: &Utf8Path) -> Result<Filling> {
     let unreadable =
         |text: String| Error::setup(format!("{}: cannot read the interface", kernel.member.name)).cause(text);
     let bindings = kopt_build::bindings::load(&kernel.member.folder, &kernel.manifest, false)
         .map_err(|error| unreadable(error.to_string()))?;
-    Ok(Filling {
-        op: kernel.manifest.op.clone(),
-        backend: kernel.manifest.backend,
-        candidate: candidate.to_string(),
-        entries: bindings.layouts().map_err(unreadable)?,
-    })
+    let entries = bindings.layouts().map_err(unreadable)?;
+    if !entries.iter().any(|entry| entry.symbol == slot) {
+        return Err(Error::setup(format!("{} does not fit into the slot `{slot}`", kernel.member.name))
+            .cause(format!("its header declares no entry `{slot}`, which is what the model calls")));
+    }
+    let (backend, candidate) = (kernel.manifest.backend, candidate.to_string());
+    Ok(Filling { op: slot.to_owned(), backend, candidate, entries })
 }

@@ -45,6 +45,11 @@ fn other_losses_exit_with_103_and_so_does_a_candidate_that_crashes() {
 
 #[test]
 fn without_a_trainer_or_a_script_it_says_what_to_give() {
-    let ran = changed(&["share * 0.9"]).kopt(&["train-step"]).exits(96);
-    ran.says("the workspace has no `kopt-train`").says("transfer] command = ");
+    let sandbox = changed(&["share * 0.9"]);
+    let ran = sandbox.kopt(&["train-step"]).exits(96);
+    ran.says("the crate declares no slot").says("transfer] slot = \"softmax\"").says("command = ");
+    let manifest = sandbox.read("Cargo.toml");
+    sandbox.write("Cargo.toml", &format!("{manifest}\n[package.metadata.kopt.transfer]\nslot = \"softmax\"\n"));
+    let ran = sandbox.kopt(&["train-step"]).exits(96);
+    ran.says("there is no `kopt-train` in the workspace").says("transfer] command = ");
 }

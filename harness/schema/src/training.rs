@@ -15,6 +15,12 @@ pub const TRAINING_VERSION: u32 = 1;
 /// Losses are compared over at least this many steps.
 pub const LEAST_STEPS: usize = 50;
 
+/// Ops of the model that a kernel can take over.
+pub const SLOTS: [&str; 4] = ["grouped_matmul", "matmul", "rmsnorm", "softmax"];
+
+/// An op below this share of the step is not seen in it.
+pub const LEAST_SHARE: f64 = 0.1;
+
 /// To the trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::table::{Check, KernelTable, ShapeTable, ShapeValue, Transfer, WorkspaceTable};
-use super::{Backend, CheckSettings, Class, Language, Manifest, Shape, TransferSettings};
+use super::table::{Check, KernelTable, ShapeTable, ShapeValue, WorkspaceTable};
+use super::{Backend, CheckSettings, Class, Language, Manifest, Shape};
 use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
 use crate::dtype::DType;
 use crate::expression::{Expression, Type};
@@ -99,13 +99,13 @@ fn first_sentence(message: &str) -> String {
     }
 }
 
-struct Resolver<'a> {
+pub(super) struct Resolver<'a> {
     document: Document<'a>,
     findings: Vec<Diagnostic>,
 }
 
 impl Resolver<'_> {
-    fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
+    pub(super) fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
         let mut whole: Vec<Step> = ["package", "metadata", "kopt"].map(Step::from).into();
         whole.extend_from_slice(path);
         let mut finding = Diagnostic::at_path(self.document.file, self.document.text, &whole, message);
@@ -179,7 +179,7 @@ impl Resolver<'_> {
         }
         self.constraints(&table.constraints, &shapes, table.knobs.keys());
         let settings = self.check(table.check.as_ref(), defaults.check.as_ref());
-        let transfer = table.transfer.map(|table| self.transfer(table));
+        let transfer = table.transfer.and_then(|table| self.transfer(table));
         let dtype = table.dtype.or(defaults.dtype).unwrap_or(DType::F32);
         if dtype == DType::I32 {
             let hint = "f32, bf16 or f16; integer buffers are declared by the operator".to_owned();
@@ -221,23 +221,6 @@ impl Resolver<'_> {
             self.wrong(&["check".into(), "timeout_s".into()], "a time limit is above zero", None);
         }
         CheckSettings { seeds, timeout_s }
-    }
-
-    fn transfer(&mut self, table: Transfer) -> TransferSettings {
-        let timeout_s = table.timeout_s.unwrap_or(600.0);
-        let loss_tolerance = table.loss_tolerance.unwrap_or(1e-3);
-        if table.command.trim().is_empty() {
-            let hint = "command = \"python train.py\"; without the table the harness's own model is trained".to_owned();
-            self.wrong(&["transfer".into(), "command".into()], "a training script is a command", hint);
-        }
-        if !(timeout_s.is_finite() && timeout_s > 0.0) {
-            self.wrong(&["transfer".into(), "timeout_s".into()], "a time limit is above zero", None);
-        }
-        if !(0.0..1.0).contains(&loss_tolerance) {
-            let hint = "relative to the loss; 0.001 is usual for f32".to_owned();
-            self.wrong(&["transfer".into(), "loss_tolerance".into()], "a tolerance is from 0 to less than 1", hint);
-        }
-        TransferSettings { command: table.command, timeout_s, loss_tolerance }
     }
 
     fn shapes(&mut self, op: &str, tables: &[ShapeTable]) -> Vec<Shape> {
@@ -355,6 +338,7 @@ fn is_inside(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::TransferSettings;
 
     const GOOD: &str = r#"
 [package]
@@ -385,11 +369,17 @@ shapes = [
     }
 
     #[test]
-    fn a_training_script_has_a_time_limit_and_a_tolerance() {
-        let text = GOOD.replacen("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.command = \"python train.py\"", 1);
-        let transfer = parse_text(&text).unwrap().transfer.unwrap();
-        assert_eq!((transfer.command.as_str(), transfer.timeout_s), ("python train.py", 600.0));
-        assert_eq!(transfer.loss_tolerance, 1e-3);
+    fn a_kernel_is_trained_with_in_a_slot_or_by_a_script_with_a_limit_and_a_tolerance() {
+        let with = |table: &str| {
+            let text = GOOD.replacen("backend = \"cpu\"", &format!("backend = \"cpu\"\n{table}"), 1);
+            parse_text(&text).unwrap().transfer.unwrap()
+        };
+        assert_eq!(with("transfer.slot = \"softmax\""), TransferSettings::Slot("softmax".to_owned()));
+        let TransferSettings::Script(script) = with("transfer.command = \"python train.py\"") else {
+            panic!("a command is a script")
+        };
+        assert_eq!((script.command.as_str(), script.timeout_s), ("python train.py", 600.0));
+        assert_eq!(script.loss_tolerance, 1e-3);
     }
 
     #[test]
@@ -436,6 +426,22 @@ shapes = [
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.command = \" \"", 7, "is a command", "train.py"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer = {}", 7, "neither a slot nor a command", "slot = "),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { slot = \"softmax\", command = \"x\" }",
+                7,
+                "not both",
+                "take one away",
+            ),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.slot = \"rmsnrom\"", 7, "no slot", "`rmsnorm`?"),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { slot = \"softmax\", timeout_s = 3.0 }",
+                7,
+                "of a command",
+                "",
+            ),
             (
                 "backend = \"cpu\"",
                 "backend = \"cpu\"\ntransfer.comand = \"x\"",

@@ -49,7 +49,7 @@ pub struct KernelTable {
     pub check: Option<Check>,
     /// What the audit of the built object lets pass.
     pub policy: Option<Policy>,
-    /// What a gain is worth in training, if not found out by the harness's own model.
+    /// How it is found out what a gain is worth in training.
     pub transfer: Option<Transfer>,
 }
 
@@ -88,14 +88,18 @@ pub struct Policy {
     pub allow: Option<Vec<String>>,
 }
 
-/// A training script of the user's own.
+/// How it is found out what a gain is worth in training: a slot, or a command.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// Run by `sh -c` in the crate's folder, once for each version in turn. `KOPT_OBJECT` names the compiled kernel; the script
-    /// prints a line `METRIC step_ms=…` and a line `METRIC loss=…` for each step.
-    pub command: String,
+    /// The op of the harness's language model that the kernel takes over: `grouped_matmul`, `matmul`, `rmsnorm` or `softmax`. Its
+    /// entries must have the names of that op's.
+    pub slot: Option<String>,
+    /// A training script of the user's own instead: run by `sh -c` in the crate's folder, once for each version in turn.
+    /// `KOPT_OBJECT` names the compiled kernel; the script prints a line `METRIC step_ms=…` and a line `METRIC loss=…` for each
+    /// step.
+    pub command: Option<String>,
     /// Seconds after which it counts as hanging. Default: 600.
     pub timeout_s: Option<f64>,
     /// How far the losses of both versions may be apart at each step, relative. Default: 0.001.
