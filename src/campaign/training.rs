@@ -134,10 +134,8 @@ impl Campaign<'_> {
         let failure = error.failure();
         let told = std::iter::once(failure.message.clone()).chain(failure.causes).collect::<Vec<_>>().join(": ");
         self.audience.shell().warn(&format!("no training step: {told}"));
-        // It goes into summaries and commits, which name no path of any machine.
-        let why = Some(failure.message).filter(|message| !message.contains('/'));
-        let why = why.unwrap_or_else(|| "the training step could not be run".to_owned());
-        self.add(Event::Trained(Trained { round: occasion.round(), training: Training::NotMeasured { why } }))
+        let training = Training::NotMeasured { why: failure.message };
+        self.add(Event::Trained(Trained { round: occasion.round(), training }))
     }
 
     /// What the training step says, now or when it was run before.

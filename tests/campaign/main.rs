@@ -20,3 +20,4 @@ mod queue;
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
 mod stage;
+mod training;
