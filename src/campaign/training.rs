@@ -206,7 +206,8 @@ impl Campaign<'_> {
         self.audience.doing("building the trainer");
         let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
         let export = Revisions::around(&self.root, &self.own.join("revisions"))?.export(&base)?;
-        let built = Trainer::of_base(self.context, self.audience.shell(), &export, &self.own, &self.root)?;
+        let (context, kernel) = (self.context, &self.target.kernel);
+        let built = Trainer::of_base(context, self.audience.shell(), &export, kernel, &self.own, &self.root)?;
         let kept = KeptTrainer::of(&built, &self.own.join("campaigns").join(&self.target.campaign))?;
         if let Some(tools) = self.tools.as_mut() {
             tools.trainer = Some(kept);

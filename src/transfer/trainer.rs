@@ -40,8 +40,9 @@ impl Trainer {
         found.build(context, manner, &["--release"], Place { target, ..Place::default() })
     }
 
-    /// Builds the one of a campaign's base where the judge was built: most of what it needs is there already. `folder` and `user` are
-    /// those of [`trusted::Trusted::build`].
+    /// Builds the one of a campaign's base where the judge of package `name` was built. The judge is named beside it: features are
+    /// then the same, and all but the trainer itself is there already. `folder` and `user` are those of
+    /// [`trusted::Trusted::build`].
     ///
     /// # Errors
     /// As [`Trainer::build`].
@@ -49,6 +50,7 @@ impl Trainer {
         context: &Context,
         shell: &mut Shell,
         base: &Export,
+        name: &str,
         folder: &Utf8Path,
         user: &Utf8Path,
     ) -> Result<Self> {
@@ -64,9 +66,12 @@ impl Trainer {
                 Place { target: Some(&aside), ..Place::default() },
             );
         }
-        let lean = build::lean(PACKAGE, &std::fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default());
+        let text = std::fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
+        let mut lean = build::lean(name, &text);
+        lean.push(format!("--config=profile.bench.package.{PACKAGE}.opt-level=3"));
         let place = Place { target: Some(&judge), locked: has_lock, arguments: &lean };
-        found.build(context, shell.manner(), &["--profile", "bench"], place)
+        let both = ["--profile", "bench", "--package", name, "--bench", "latency", "--package", PACKAGE];
+        found.build(context, shell.manner(), &both, place)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The model learns, and the same every time.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use kopt_train::preset::{PRESETS, sizes};
 use kopt_train::slots::Slots;
 use kopt_train::training::Training;
