@@ -1,6 +1,8 @@
 //! Slots filled with the objects of the example kernels, compiled for real: the model learns the same as in plain Rust, and
 //! a kernel that is wrong, or only less precise, shows in the losses.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use camino::Utf8Path;
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::manifest::Backend;
@@ -9,7 +11,7 @@ use kopt_train::preset::{Sizes, sizes};
 use kopt_train::slots::Slots;
 use kopt_train::training::Training;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const STEPS: usize = 20;
 
 /// A copy of an example crate, changed, and compiled.
