@@ -154,7 +154,7 @@ fn what_cannot_be_loaded_says_why() {
     let kernel = example("softmax-cpu", "softmax");
     let mut filling = kernel.filling();
     filling.op = "convolution".to_owned();
-    assert!(Slots::load(&[filling], None).unwrap_err().contains("no op `convolution`; its slots are rmsnorm"));
+    assert!(Slots::load(&[filling], None).unwrap_err().contains("no op `convolution`; its slots are grouped_matmul"));
 
     let mut filling = kernel.filling();
     filling.entries[0].symbol = "softmax_backward".to_owned();

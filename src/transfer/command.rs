@@ -170,6 +170,8 @@ impl Script<'_> {
         let status = group.end()?;
         let run = match (status.code(), status.signal()) {
             (Some(0), _) => Run::read(&text),
+            // What a shell says of a command that a signal ended.
+            (Some(code @ 129..=192), _) => Err(format!("it died of signal {}", code - 128)),
             (Some(code), _) => Err(format!("it exited with {code}")),
             (_, signal) => Err(format!("it died of signal {}", signal.unwrap_or(0))),
         };
