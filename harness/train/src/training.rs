@@ -29,7 +29,7 @@ impl Training {
         let text = Text::default();
         let vocabulary = text.vocabulary();
         let weights = Weights::random(sizes, vocabulary, seed);
-        let (gradients, optimizer) = (weights.zeros(), AdamW::new(&weights));
+        let (gradients, optimizer) = (weights.zeros(), AdamW::new(&weights, sizes.width));
         let model = Model::new(sizes, vocabulary);
         Self { text, sizes, seed, steps: 0, weights, gradients, model, optimizer, slots }
     }
