@@ -28,6 +28,7 @@
 //! | | [`revision`] | versions of the workspace, as git has them |
 //! | | [`referee`] | two versions compared: judge, seeds, clock; evidence comes of it |
 //! | | [`sanitizer`] | a version of a kernel under AddressSanitizer and UndefinedBehaviorSanitizer |
+//! | | [`transfer`] | two versions inside a training step: the harness's model, or the user's script |
 //! | | [`lineage`] | a campaign in git: worktree, branch, candidates, commits, evidence |
 //! | | [`proposer`] | who proposes changes: a queue of patches, an agent's command |
 //! | | [`experience`] | what this repository has learned, and what the catalogue knows |
@@ -82,4 +83,5 @@ pub mod revision;
 pub mod runner;
 pub mod sanitizer;
 pub mod shell;
+pub mod transfer;
 pub mod workspace;

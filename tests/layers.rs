@@ -28,6 +28,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("revision", 3),
     ("runner", 3),
     ("sanitizer", 3),
+    ("transfer", 3),
     ("campaign", 4),
     ("ops", 5),
     ("cli", 6),
@@ -138,4 +139,29 @@ fn heads(rest: &str) -> Vec<String> {
     names.push(current);
     let head = |path: &String| path.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     names.iter().map(head).filter(|name| !name.is_empty()).collect()
+}
+
+/// Who does not ask for a training step does not compile it: only this package's own tests depend on it, and a plain `cargo
+/// build` builds this package alone.
+#[test]
+fn a_default_build_does_not_compile_the_training_crate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &Path| fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+    let own = read(&root.join("Cargo.toml"));
+    assert_eq!(own["workspace"]["default-members"].as_array().unwrap(), &[toml::Value::from(".")]);
+    let members = own["workspace"]["members"].as_array().unwrap().iter().map(|member| member.as_str().unwrap());
+    let folders = members.flat_map(|member| match member.strip_suffix("/*") {
+        Some(folder) => fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect(),
+        None => vec![root.join(member)],
+    });
+    let manifests: Vec<PathBuf> =
+        folders.chain([root.to_owned()]).map(|folder| folder.join("Cargo.toml")).filter(|path| path.exists()).collect();
+    assert!(manifests.len() > 10, "{manifests:?}");
+    for path in manifests {
+        let manifest = read(&path);
+        for table in ["dependencies", "build-dependencies"] {
+            let named = manifest.get(table).and_then(|table| table.get("kopt-train"));
+            assert!(named.is_none(), "{}: [{table}] names kopt-train", path.display());
+        }
+    }
 }

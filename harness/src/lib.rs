@@ -23,6 +23,7 @@
 //! | [`package`] | what the build script found and made |
 //! | `parallel` | large cases in parts |
 //! | `runner` | processes, backends, correctness and latency |
+//! | `slot` | a kernel as a function of this process, for the training step (feature `slot`) |
 
 pub mod distribution;
 pub mod error_model;
@@ -35,6 +36,8 @@ pub mod tensor;
 
 #[cfg(feature = "runner")]
 pub mod runner;
+#[cfg(feature = "slot")]
+pub mod slot;
 
 pub use distribution::Distribution;
 pub use error_model::Rounding;

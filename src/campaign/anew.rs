@@ -8,6 +8,9 @@ use kopt_schema::exit::Exit;
 use super::Campaign;
 use super::stand::Stand;
 use crate::error::{Error, Result};
+use crate::lineage::Lineage;
+use crate::manifest::Kernel;
+use crate::referee::entrant::Entrant;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
 
@@ -16,6 +19,15 @@ pub(super) struct Anew {
     _folder: tempfile::TempDir,
     path: Utf8PathBuf,
     stand: Stand,
+}
+
+impl Anew {
+    /// Two versions, compiled, and the crate with the second one laid out in it.
+    pub(super) fn both(&self, lineage: &Lineage, [incumbent, candidate]: [&str; 2]) -> Result<(&Kernel, [Entrant; 2])> {
+        let incumbent = self.stand.compile(lineage, incumbent, "the version that stands")?;
+        let candidate_built = self.stand.compile(lineage, candidate, "the candidate")?;
+        Ok((self.stand.kernel(lineage, candidate)?, [incumbent, candidate_built]))
+    }
 }
 
 impl Campaign<'_> {

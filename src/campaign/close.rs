@@ -52,6 +52,7 @@ impl Campaign<'_> {
             let path = self.folder.path.join("evidence-total.json");
             let evidence = self.hold([&base, &head], Purpose::Total, &path)?;
             found = Some((told::digest_of(&path)?, evidence));
+            self.train_report([&base, &head])?;
         }
         let report = self.whole_report(found.as_ref())?;
         let [markdown, json] = self.folder.report();

@@ -17,6 +17,7 @@
 //! | `round` | ANALYZE, PROPOSE |
 //! | `validate` | VALIDATE: compile, compare, accept or roll back |
 //! | `anew` | both sides compiled from git once more, and run under the sanitizers, before an accept |
+//! | `training` | the training step: BASELINE, accepts of policy `training`, REPORT |
 //! | `close` | LEARN, REPORT |
 //! | `writing` | the records of rounds, on disk and in git |
 //! | `told` | what records and proposers are told, from the ledger |
@@ -34,6 +35,7 @@ mod stand;
 mod start;
 pub mod target;
 mod told;
+mod training;
 mod validate;
 mod writing;
 
@@ -104,6 +106,8 @@ pub struct Campaign<'a> {
 struct Tools {
     bouts: Bouts,
     stand: Stand,
+    /// Built when it is needed first.
+    trainer: Option<training::KeptTrainer>,
 }
 
 /// How far a campaign got.

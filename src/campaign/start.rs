@@ -36,7 +36,7 @@ impl Campaign<'_> {
             &self.own.join("candidates"),
         )?;
         let judge = bouts.digest.clone();
-        self.tools = Some(Tools { bouts, stand });
+        self.tools = Some(Tools { bouts, stand, trainer: None });
         if self.state().ended.is_some() {
             // Only the report is owed: nothing is judged any more but the end against the beginning.
             return Ok(());
@@ -94,6 +94,7 @@ impl Campaign<'_> {
         let launches: Vec<_> = found.stages.iter().flat_map(|stage| &stage.launches).collect();
         let launch_s = launches.iter().map(|launch| launch.wall_s).sum::<f64>() / launches.len().max(1) as f64;
         self.own_test(&base)?;
+        self.train_baseline()?;
         self.add(Event::Baseline(Baseline {
             evidence: told::digest_of(&path)?,
             trials: found.trials,

@@ -41,7 +41,8 @@ impl Campaign<'_> {
         let state = self.state();
         let directions = ledger::directions(state);
         let proposal = proposed.map(|proposed| proposed.proposal.clone());
-        let transfer = self.transfer(proposal.as_ref(), &decision, found);
+        let mut transfer = self.transfer(proposal.as_ref(), &decision, found);
+        self.add_training(round.number, &mut transfer);
         RoundFacts {
             target: self.target.clone(),
             round: round.number,

@@ -181,6 +181,9 @@ impl Campaign<'_> {
             let message = format!("the crate's own `cargo test` fails with it: {error}");
             return self.roll_back(round, Reason::Incorrect, &message);
         }
+        if let Some(objection) = self.training_objects(&anew, round, &proposed.candidate)? {
+            return self.roll_back(round, Reason::Incorrect, &format!("in a training step: {objection}"));
+        }
         let bucket = gate::transfer::transfer(&found).bucket(proposed.proposal.bucket);
         let message = self.commit_message(proposed, measured, &found)?;
         let incumbent = self.state().incumbent().to_owned();

@@ -18,7 +18,8 @@ use crate::records::{
 };
 
 /// What is stored of a round.
-const FILES: [&str; 5] = ["summary.md", "proposal.toml", "candidate.diff", "evidence.json", "evidence-quick.json"];
+const FILES: [&str; 6] =
+    ["summary.md", "proposal.toml", "candidate.diff", "evidence.json", "evidence-quick.json", "training.json"];
 
 impl Campaign<'_> {
     /// `summary.md` of a round. One that lacks a section is a bug, and stops the campaign.
@@ -53,6 +54,7 @@ impl Campaign<'_> {
             decision: Decision::Baseline(baseline),
             transfer: TransferFacts {
                 state_audit: found.candidate.audit.as_ref().map(crate::audit::words::line),
+                training_step: self.state().trained(Some(1)).cloned(),
                 ..TransferFacts::default()
             },
             root_cause: None,
@@ -246,6 +248,7 @@ impl Campaign<'_> {
             },
             attribution: self.attribution(total.as_ref().map(|total| total.gain)),
             total,
+            training: self.training_summary(),
             chain: state.chain_gain().map(of_chain),
             applied: state.accepted().filter_map(|round| self.applied(round)).collect(),
             rolled_back: state.rounds.iter().filter_map(rolled_back).collect(),
@@ -321,7 +324,7 @@ impl Campaign<'_> {
                 }
             }
         }
-        for name in ["report.md", "report.json", "evidence-total.json"] {
+        for name in ["report.md", "report.json", "evidence-total.json", "training-total.json"] {
             if let Ok(bytes) = std::fs::read(self.folder.path.join(name)) {
                 files.push((name.to_owned(), bytes));
             }

@@ -22,6 +22,7 @@ mod schema;
 mod selection;
 mod status;
 mod stop;
+mod train_step;
 mod verdict;
 mod verify;
 
@@ -81,6 +82,7 @@ enum Command {
     Audit(audit::Args),
     Bench(bench::Args),
     Compare(compare::Args),
+    TrainStep(train_step::Args),
     Verdict(verdict::Args),
     Gate(gate::Args),
     Optimize(optimize::Args),
@@ -107,6 +109,7 @@ impl Command {
             Self::Audit(_) => "audit",
             Self::Bench(_) => "bench",
             Self::Compare(_) => "compare",
+            Self::TrainStep(_) => "train-step",
             Self::Verdict(_) => "verdict",
             Self::Gate(_) => "gate",
             Self::Optimize(_) => "optimize",
@@ -140,6 +143,7 @@ impl Command {
             Self::Bench(args) => args.run(context, shell, manifest_path),
             Self::Compare(args) => args.run(context, shell, manifest_path),
             Self::Gate(args) => args.run(context, shell, manifest_path),
+            Self::TrainStep(args) => args.run(context, shell, manifest_path),
             Self::Verdict(args) => args.run(context, shell),
             Self::Optimize(args) => args.run(context, shell, manifest_path),
             Self::Try(args) => args.run(context, shell, manifest_path),

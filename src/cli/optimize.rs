@@ -68,7 +68,7 @@ pub struct Args {
     /// What times are told as: latency, tflops or gbps
     #[arg(long, value_name = "METRIC", value_parser = metric, help_heading = "The target")]
     metric: Option<Metric>,
-    /// What is accepted: default, tile, service or training
+    /// What is accepted: default, tile, service, or training (as default, and it must train to the same losses)
     #[arg(long, value_name = "NAME", value_parser = policy, help_heading = "The target")]
     policy: Option<String>,
     /// Least gain of an accept, such as 1% or 0.01

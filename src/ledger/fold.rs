@@ -4,6 +4,7 @@
 //! events asks here before a line is written.
 
 use kopt_schema::campaign::event::{Accepted, Ended, Exhausted, Level, Measured, Refused, RoundBegan, Usage};
+use kopt_schema::campaign::trained::Trained;
 use kopt_schema::campaign::{Entry, Event};
 use kopt_schema::evidence::Ruling;
 
@@ -53,6 +54,7 @@ impl State {
                 format!("it corrects entry {}, which does not come before it", correction.of)
             }),
             Event::Resumed(_) => expect(phase != Phase::Over, || "the campaign is over".to_owned()),
+            Event::Trained(trained) => self.may_be_trained(trained),
             Event::Reported(_) => match phase {
                 Phase::Report => Ok(()),
                 Phase::Over => Err("the report was written already".to_owned()),
@@ -120,6 +122,22 @@ impl State {
         })
     }
 
+    /// Once for the baseline, once for a round that is about to be accepted, once for the report.
+    fn may_be_trained(&self, trained: &Trained) -> Result<(), String> {
+        let phase = self.phase();
+        let due = match (trained.round, phase) {
+            (None, Phase::Report) | (Some(1), Phase::Baseline) => true,
+            (Some(round), Phase::Validate { round: open, attempt }) if round == open => {
+                let ruling = self.validated(round, attempt)?.decided();
+                ruling.is_some_and(|ruling| matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff))
+            }
+            _ => false,
+        };
+        let what = trained.round.map_or("the report".to_owned(), |round| format!("round {round}"));
+        expect(due, || format!("a training step for {what} is not due: the campaign is at {phase}"))?;
+        expect(self.trained(trained.round).is_none(), || format!("a training step was run for {what} already"))
+    }
+
     fn may_be_accepted(&self, accepted: &Accepted) -> Result<(), String> {
         let phase = self.phase();
         let round = accepted.round;
@@ -179,6 +197,7 @@ impl State {
                 }
                 self.attempt(measured.attempt, |attempt| attempt.measured.push(measured));
             }
+            Event::Trained(trained) => self.trained.push(trained),
             Event::Accepted(accepted) => {
                 self.chain.push(&accepted.gain);
                 self.standing = self.rounds.len().checked_sub(1);

@@ -7,6 +7,7 @@ use kopt_schema::FORMAT_VERSION;
 use kopt_schema::campaign::event::{
     Baseline, Began, Correction, Ended, Prepared, Reported, Resumed, ShapeTime, TipsRead, Usage,
 };
+use kopt_schema::campaign::trained::{Trained, Training};
 use kopt_schema::campaign::{Entry, Event};
 
 use super::chain::Chain;
@@ -25,6 +26,8 @@ pub struct State {
     pub baseline: Option<Baseline>,
     /// The rounds after it, from number 2 on; the last may be open.
     pub rounds: Vec<Round>,
+    /// What training steps said.
+    pub trained: Vec<Trained>,
     /// Proposers that have nothing more, each once.
     pub exhausted: Vec<String>,
     /// Each time it went on after a pause.
@@ -180,6 +183,12 @@ impl State {
     #[must_use]
     pub fn last_accepted(&self) -> Option<&Round> {
         self.rounds.get(self.standing?)
+    }
+
+    /// What the training step of that round said; without a round, that of the report.
+    #[must_use]
+    pub fn trained(&self, round: Option<u32>) -> Option<&Training> {
+        self.trained.iter().find(|trained| trained.round == round).map(|trained| &trained.training)
     }
 
     /// Rounds that were rolled back since the last accepted one.

@@ -18,6 +18,7 @@ pub mod report;
 pub mod resume;
 pub mod schema;
 pub mod status;
+pub mod train_step;
 pub mod verdict;
 pub mod verify;
 

@@ -12,7 +12,7 @@ use super::plots::heat::{Column, heat};
 use super::plots::score::score;
 use super::{frame, rounds, within_budget, words};
 use crate::ledger::{Phase, State};
-use crate::records::{Report, numbers};
+use crate::records::{Report, numbers, training_words};
 
 /// Everything the page tells of. Evidence comes from files, which may be gone, changed or broken.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,14 @@ fn made(facts: &CampaignFacts<'_>, extra: usize) -> String {
     head(&mut body, facts, &title);
     frame::section(&mut body, "score", "Score over rounds", |section| rising(section, facts));
     frame::section(&mut body, "shapes", "Shapes by rounds", |section| shapes(section, facts));
-    frame::section(&mut body, "attribution", "Does it transfer to training", |section| attribution(section, facts));
+    frame::section(&mut body, "attribution", "Does it transfer to training", |section| {
+        attribution(section, facts);
+        let training = facts.report.and_then(|report| report.training.as_ref());
+        if let Some(training) = training.map(|training| training.total.as_ref().unwrap_or(&training.baseline)) {
+            let said = format!("Measured training-step gain: {}.", training_words(training));
+            section.leaf("p", &[], &words::sentence(&said));
+        }
+    });
     frame::section(&mut body, "rounds", "Rounds", |section| rounds::table(section, facts.state));
     frame::section(&mut body, "tips", "What was learned", |section| learned(section, facts));
     frame::section(&mut body, "verify", "How to verify", |section| verify(section, facts));

@@ -2,7 +2,7 @@
 //! computed from what a proposer claims.
 
 use kopt_schema::campaign::event::{Baseline, Level, Reason, Refused};
-use kopt_schema::campaign::{Bucket, Proposal, Target};
+use kopt_schema::campaign::{Bucket, Proposal, Target, Training};
 use kopt_schema::evidence::{Estimate, Evidence, Ruling, Verdict};
 
 /// One round.
@@ -181,7 +181,7 @@ pub struct TransferFacts {
     /// What it should be worth in training.
     pub estimated: Option<EstimatedGain>,
     /// What it was worth in a real training step.
-    pub training_step: Option<Estimate>,
+    pub training_step: Option<Training>,
     /// What follows.
     pub decision: Option<TransferDecision>,
     /// W1: the share of a step's time that preparing once saves.

@@ -8,6 +8,7 @@
 //! | [`mod@established`] | what evidence says of that | |
 //! | [`mod@transfer`] | whether a gain exists outside of a benchmark | a section of summary and commit |
 //! | [`commit`] | message of an accepted round, and its trailers read back | |
+//! | `training` | what a gain was worth in a training step | lines of summary, commit and report |
 //! | [`mod@trend`] | one row a round | `logs/performance_trend.md` |
 //! | [`mod@log`] | the whole campaign as it stands | `logs/optimize.md` |
 //! | [`mod@attribution`] | which share of a gain is real | a part of the report |
@@ -29,6 +30,7 @@ pub mod report;
 pub mod report_data;
 pub mod summary;
 pub(crate) mod text;
+mod training;
 pub mod transfer;
 pub mod trend;
 
@@ -46,5 +48,6 @@ pub use log::{AuditRow, Best, Finale, HistoryRow, Ineffective, LogFacts, OpenDir
 pub use report::report_markdown;
 pub use report_data::Report;
 pub use summary::{summary, validate_summary};
+pub use training::words as training_words;
 pub use transfer::transfer;
 pub use trend::{Pace, Quantity, TrendRow, trend};

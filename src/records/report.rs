@@ -6,7 +6,7 @@ use kopt_schema::evidence::Estimate;
 use super::attribution::Attribution;
 use super::facts::{BucketFinding, Grounds};
 use super::report_data::{AppliedRound, Cost, Report, RolledBackRound, ShapeTotal, Total};
-use super::{numbers, text, transfer};
+use super::{numbers, text, training, transfer};
 
 /// The whole text.
 #[must_use]
@@ -22,7 +22,10 @@ pub fn report_markdown(report: &Report) -> String {
         ("What was measured", total(report)),
         ("Rounds that were accepted", applied(&report.applied)),
         ("Rounds that were rolled back", rolled_back(&report.rolled_back)),
-        ("Does it transfer to training", attribution(report.attribution.as_ref())),
+        (
+            "Does it transfer to training",
+            format!("{}{}", attribution(report.attribution.as_ref()), training::report(report.training.as_ref())),
+        ),
         ("How sure this is", certainty(report)),
         ("What remains", remaining(report)),
         ("Cost and end", end(report)),

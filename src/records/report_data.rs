@@ -1,7 +1,7 @@
 //! `report.json`: what came of a campaign, as data. The text for people is made from the same.
 
-use kopt_schema::campaign::Bucket;
 use kopt_schema::campaign::event::{Reason, Termination};
+use kopt_schema::campaign::{Bucket, Training};
 use kopt_schema::evidence::{Direction, Estimate, Ruling};
 use kopt_schema::manifest::{Backend, Language};
 use schemars::JsonSchema;
@@ -33,6 +33,9 @@ pub struct Report {
     /// Which share of the gain is real; none where that was not established.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
+    /// What it is worth in a training step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<TrainingSummary>,
     /// Bound on the probability that any accept of the campaign is of a version without a gain.
     pub false_accept: f64,
     /// What was not tried.
@@ -71,6 +74,16 @@ pub struct TargetSummary {
     pub began: String,
     /// When the report was made.
     pub reported: String,
+}
+
+/// What training steps said at both ends of a campaign.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrainingSummary {
+    /// The baseline against itself: what a step takes, the op's share of it, and how well steps can be told apart.
+    pub baseline: Training,
+    /// The last accepted version against the baseline; none where nothing was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Training>,
 }
 
 /// A gain of the whole campaign.

@@ -6,7 +6,8 @@ mod rounds;
 use std::collections::BTreeMap;
 
 use kopt_schema::campaign::event::{Baseline, Level, Reason, ShapeTime};
-use kopt_schema::campaign::{Bucket, Category, Proposal, Target};
+use kopt_schema::campaign::trained::{PredictedGain, TrainingFigures};
+use kopt_schema::campaign::{Bucket, Category, Proposal, Target, Training};
 use kopt_schema::evidence::{Direction, Estimate, Ruling, ShapeVerdict, Verdict};
 
 use super::*;
@@ -48,6 +49,20 @@ pub(crate) fn target() -> Target {
 pub(crate) fn estimate(gain: f64, reach: f64) -> Estimate {
     let (low, high) = (gain - reach, gain + reach);
     Estimate { gain, low, high, confidence: 0.96, launch_sigma: 0.01, launches: 9 }
+}
+
+pub(crate) fn trained(gain: f64) -> Training {
+    Training::Taken(TrainingFigures {
+        evidence: "cd".repeat(32),
+        incumbent_s: 0.02,
+        candidate_s: 0.02 / (1.0 + gain),
+        gain: estimate(gain, 0.008),
+        predicted: Some(PredictedGain { share: 0.2, gain: estimate(gain, 0.01), covered: true }),
+        losses_agree: true,
+        losses: "at most 1.0e-7 apart over 52 steps".to_owned(),
+        steps: 52,
+        seconds: 30.0,
+    })
 }
 
 pub(crate) fn measurement(ruling: Ruling, gain: f64) -> Measurement {

@@ -2,7 +2,7 @@
 //! is said to be so: no line is left out and none is made up.
 
 use super::facts::{BucketFinding, Grounds, HitRate, TransferFacts};
-use super::{numbers, text};
+use super::{numbers, text, training};
 
 /// Labels of the lines, in their order. The one about distributions stands for grouped ops only.
 pub(super) const LABELS: [&str; 9] = [
@@ -47,7 +47,7 @@ pub(super) fn lines(facts: &TransferFacts) -> Vec<(&'static str, String)> {
         robustness,
         facts.benchmark.as_ref().map_or_else(|| "not measured".to_owned(), numbers::with_confidence),
         estimated,
-        facts.training_step.as_ref().map_or_else(|| NOT_RUN.to_owned(), numbers::with_confidence),
+        facts.training_step.as_ref().map_or_else(|| NOT_RUN.to_owned(), training::words),
         facts.decision.map_or(NOT_ESTABLISHED, |decision| decision.name()).to_owned(),
     ];
     LABELS.into_iter().zip(values).filter(|(label, _)| *label != ROBUSTNESS || facts.grouped).collect()

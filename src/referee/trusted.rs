@@ -152,7 +152,10 @@ const LAST_LINES: usize = 40;
 
 /// Puts the files of a version into the judge's folder; the workspace's root there, and whether it has a lock file of its
 /// own.
-fn settle(version: &Export, folder: &Utf8Path, user: &Utf8Path) -> Result<(Utf8PathBuf, bool)> {
+///
+/// # Errors
+/// When they cannot be written.
+pub fn settle(version: &Export, folder: &Utf8Path, user: &Utf8Path) -> Result<(Utf8PathBuf, bool)> {
     let tree = folder.join("trusted");
     let inside = version.workspace.strip_prefix(&version.root).unwrap_or(Utf8Path::new(""));
     let (root, lock_file) = (tree.join(inside), version.workspace.join("Cargo.lock"));

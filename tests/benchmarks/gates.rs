@@ -173,7 +173,7 @@ fn measure(
 fn row(evidence: &Evidence) -> Row {
     let outcome = match evidence.verdict.ruling {
         Ruling::Accepted | Ruling::AcceptedTradeOff => "passed",
-        Ruling::RolledBack => "failed",
+        Ruling::RolledBack | Ruling::Overfit => "failed",
         Ruling::RolledBackNoise | Ruling::Contaminated => "cannot tell",
         Ruling::Incorrect | Ruling::IntegrityViolation => "accused",
     };

@@ -20,4 +20,5 @@ mod queue;
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
 mod stage;
+mod training;
 mod transfer;

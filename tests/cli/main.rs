@@ -14,4 +14,5 @@ mod new;
 mod output;
 mod sandbox;
 mod schema;
+mod train_step;
 mod verdict;

@@ -4,6 +4,7 @@
 
 use camino::Utf8Path;
 use kopt_schema::manifest::{Class, Manifest};
+use kopt_schema::training::{EntryArgs, FieldArgsKind};
 
 use crate::digest;
 use crate::error::BuildError;
@@ -52,6 +53,29 @@ pub enum FieldType {
     Int64,
     /// A scalar.
     Float32,
+}
+
+impl Bindings {
+    /// The args structs as they lie in memory.
+    ///
+    /// # Errors
+    /// When one is packed or aligned in a way of its own.
+    pub fn layouts(&self) -> Result<Vec<EntryArgs>, String> {
+        if self.text.contains("repr(C, packed") || self.text.contains("repr(C, align") {
+            return Err("an args struct is packed or aligned in a way of its own".to_owned());
+        }
+        let kind = |kind: FieldType| match kind {
+            FieldType::Pointer { writable: true } => FieldArgsKind::Write,
+            FieldType::Pointer { writable: false } => FieldArgsKind::Read,
+            FieldType::Int64 => FieldArgsKind::Size,
+            FieldType::Float32 => FieldArgsKind::Scalar,
+        };
+        let layout = |entry: &EntryStruct| {
+            let fields: Vec<_> = entry.fields.iter().map(|field| (field.name.as_str(), kind(field.kind))).collect();
+            EntryArgs::laid_out(&entry.symbol, &fields)
+        };
+        Ok(self.entries.iter().map(layout).collect())
+    }
 }
 
 const DIGEST_LINE: &str = "// header digest: ";
@@ -205,6 +229,16 @@ mod tests {
             ("eps", FieldType::Float32),
         ];
         assert_eq!(kinds, expected);
+    }
+
+    #[test]
+    fn layouts_are_those_of_c_and_a_packed_struct_has_none() {
+        let bindings =
+            |text: &str| Bindings { text: text.to_owned(), entries: read_entries(text).unwrap(), stale: None };
+        let layouts = bindings(TEXT).layouts().unwrap();
+        let offsets: Vec<usize> = layouts[0].fields.iter().map(|field| field.offset).collect();
+        assert_eq!((offsets, layouts[0].size), (vec![0, 8, 16, 24], 32));
+        assert!(bindings(&TEXT.replace("repr(C)", "repr(C, packed)")).layouts().is_err());
     }
 
     #[test]

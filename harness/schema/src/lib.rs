@@ -17,6 +17,7 @@
 //! | [`sandbox`] | what confines a contestant, and how far that is in force |
 //! | [`audit`] | what an audit of a built object found |
 //! | [`evidence`] | everything a verdict rests on, and the verdict |
+//! | [`training`] | requests and replies of `kopt-train`, and what a training step said of two versions |
 //! | [`machine`] | figures that are kept of a machine |
 //! | [`exit`] | exit codes |
 //! | [`diagnostic`] | an error that points into a file |
@@ -41,6 +42,7 @@ pub mod plan;
 pub mod queue;
 pub mod sandbox;
 mod spelling;
+pub mod training;
 pub mod wire;
 
 pub use diagnostic::Diagnostic;

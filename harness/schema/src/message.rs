@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::evidence::{Estimate, Ruling, StageKind, Verdict};
 use crate::machine::Noise;
+use crate::training::TrainingStep;
 
 pub use audit::{KernelAudit, RuleInfo};
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
@@ -56,6 +57,8 @@ pub enum Message {
     GateKernel(GateKernel),
     /// What follows for the change.
     GateResult(GateResult),
+    /// Two versions were run inside a training step.
+    TrainingStep(Box<TrainingStep>),
     /// A program that kernels need was looked for.
     Toolchain(Toolchain),
     /// A device was looked for.

@@ -6,6 +6,7 @@ mod rules;
 mod similar;
 mod state;
 mod target;
+mod trained;
 
 use kopt_schema::campaign::event::{
     Accepted, Baseline, Began, Learned, Level, Measured, Prepared, Proposed, Reason, Refused, RolledBack, RoundBegan,

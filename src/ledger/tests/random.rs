@@ -2,6 +2,7 @@
 
 use kopt_schema::campaign::event::{Correction, Ended, Exhausted, Reported, Resumed, StopAsked, Termination, Usage};
 
+use super::trained::trained;
 use super::*;
 use crate::ledger::{DamageKind, Phase, Round, directions, line, read, similar, termination};
 
@@ -62,6 +63,7 @@ fn legal(story: &Story, generator: &mut Generator) -> Event {
         Phase::DefineTarget => began(),
         Phase::Prepare => prepared(),
         Phase::ReadTips => tips_read(),
+        Phase::Baseline if state.trained(Some(1)).is_none() && generator.one_in(2) => trained(Some(1)),
         Phase::Baseline => baseline(),
         Phase::Analyze if state.stop_asked => Event::Ended(Ended { termination: Termination::Stopped }),
         Phase::Analyze if generator.one_in(200) => Event::StopAsked(StopAsked {}),
@@ -83,6 +85,11 @@ fn legal(story: &Story, generator: &mut Generator) -> Event {
         Phase::Validate { round, attempt } => {
             let decided = state.open_round().and_then(|round| round.attempts.last()).and_then(|last| last.decided());
             match decided {
+                Some(Ruling::Accepted | Ruling::AcceptedTradeOff)
+                    if state.trained(Some(round)).is_none() && generator.one_in(3) =>
+                {
+                    trained(Some(round))
+                }
                 Some(ruling @ (Ruling::Accepted | Ruling::AcceptedTradeOff)) if !generator.one_in(8) => {
                     let gain = generator.pick(&[0.01, 0.015, 0.03, 0.0625, 0.25]);
                     let Event::Accepted(accept) = accepted(round, estimate(gain)) else { unreachable!() };

@@ -14,7 +14,7 @@ pub(super) mod interface;
 pub(super) mod live;
 pub(super) mod report;
 mod shapes;
-mod sides;
+pub(super) mod sides;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, Terms};
@@ -34,7 +34,7 @@ use crate::revision::Revisions;
 use crate::shell::{GOOD, Shell, TOLD};
 use crate::workspace::Workspace;
 use live::Live;
-use sides::Sides;
+use sides::{Sides, Which};
 
 /// What to compare, and how.
 #[derive(Debug, Clone)]
@@ -64,6 +64,15 @@ pub struct Request {
 }
 
 impl Request {
+    fn which(&self) -> Which {
+        Which {
+            manifest_path: self.manifest_path.clone(),
+            package: self.package.clone(),
+            base: self.base.clone(),
+            head: self.head.clone(),
+        }
+    }
+
     fn terms(&self) -> Result<Terms> {
         let terms = gate::terms(&self.policy, self.min_gain, self.quick);
         let terms = terms.map_err(|wrong| Error::new(Exit::Usage, wrong))?;
@@ -81,7 +90,7 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
     let workspace = Workspace::find(context, request.manifest_path.as_deref())?;
     let own = workspace.target.join("kopt");
     let revisions = Revisions::around(&workspace.root, &own.join("revisions"))?;
-    let sides = Sides::find(context, shell, &workspace, &revisions, request)?;
+    let sides = Sides::find(context, shell, &workspace, &revisions, &request.which())?;
     let path = evidence_path(context, request, &own, &sides.name)?;
     interface::agree(&sides)?;
     let (shapes, left_out) = shapes::common(&sides, &request.shapes, request.quick)?;

@@ -1,5 +1,7 @@
 //! The two versions: which crate, which revisions, and what their manifests say.
 
+use camino::Utf8PathBuf;
+
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::manifest::{Found, Kernel};
@@ -10,7 +12,18 @@ use crate::workspace::Workspace;
 use crate::workspace::selection::Selection;
 use kopt_schema::exit::Exit;
 
-use super::Request;
+/// Which crate, and which versions of it.
+#[derive(Debug, Clone)]
+pub struct Which {
+    /// `--manifest-path`.
+    pub manifest_path: Option<Utf8PathBuf>,
+    /// The kernel crate; the one the user stands in if none is named.
+    pub package: Option<String>,
+    /// A revision: the version that stands.
+    pub base: String,
+    /// A revision; the working tree if none is named.
+    pub head: Option<String>,
+}
 
 /// What evidence calls a version that is no commit.
 const WORKING_TREE: &str = "working tree";
@@ -63,7 +76,7 @@ impl Sides {
         shell: &mut Shell,
         workspace: &Workspace,
         revisions: &Revisions,
-        request: &Request,
+        request: &Which,
     ) -> Result<Self> {
         let base = revisions.resolve(&request.base)?;
         let head = match request.head.as_deref().filter(|name| *name != ".") {
@@ -108,7 +121,7 @@ fn shown(revision: Option<&Revision>) -> String {
 }
 
 /// The kernel crate that the user stands in, or the only one there is.
-fn stands_in(context: &Context, workspace: &Workspace, request: &Request) -> Result<String> {
+fn stands_in(context: &Context, workspace: &Workspace, request: &Which) -> Result<String> {
     let here = request.manifest_path.as_deref().map(|path| context.absolute(path));
     let here = here.as_deref().and_then(camino::Utf8Path::parent).unwrap_or(&context.cwd);
     let kernels = Selection::default().of(workspace, here)?;

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::ledger::State;
 use crate::ops::compare::live::{name_of, words};
 use crate::ops::compare::report;
+use crate::records;
 use crate::referee;
 use crate::shell::{BAD, GOOD, Shell, TOLD, count, units};
 
@@ -92,6 +93,7 @@ fn line(target: &Target, state: &State, event: &Event) -> Option<(String, anstyl
             told("Tips", format!("{} of the catalogue apply, {} of this repository", tips.entries.len(), tips.own))
         }
         Event::Baseline(baseline) => told("Baseline", of_baseline(baseline)),
+        Event::Trained(trained) => told("Training", records::training_words(&trained.training)),
         Event::Proposed(proposed) => {
             let from = proposed.proposal.source.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
             let again = match refused_before(state, proposed.attempt) {

@@ -3,7 +3,9 @@
 use kopt_schema::campaign::event::Termination;
 use kopt_schema::manifest::{Backend, Language};
 
-use super::report_data::{AppliedRound, Cost, FORMAT, Remaining, RolledBackRound, ShapeTotal, TargetSummary, Total};
+use super::report_data::{
+    AppliedRound, Cost, FORMAT, Remaining, RolledBackRound, ShapeTotal, TargetSummary, Total, TrainingSummary,
+};
 use super::*;
 
 fn contribution(bucket: Bucket, log_gain: f64) -> Contribution {
@@ -195,6 +197,7 @@ fn report() -> Report {
             gain: None,
         }],
         attribution: None,
+        training: Some(TrainingSummary { baseline: trained(0.001), total: Some(trained(0.07)) }),
         false_accept: 0.0048,
         remaining: Remaining { directions: vec!["layout".to_owned()], tips: Vec::new() },
         cost: Cost { seconds: 7200.0, proposing_s: 600.0, dollars: Some(1.5), ..Cost::default() },
@@ -214,6 +217,8 @@ fn a_report_begins_with_the_result_and_how_to_check_it() {
     assert_eq!(text.matches("| not established |").count(), 4);
     assert!(text.contains("- Share of the device's measured ceiling: 50 % before, 60 % after\n"));
     assert!(text.contains("is at most 0.48 %"));
+    assert!(text.contains("- A step at the baseline: 20.0 ms, of which the op takes 20 %\n"), "{text}");
+    assert!(text.contains("against the baseline: +7.0 % [+6.2, +7.8] at 96 % confidence, predicted +7.0 %"), "{text}");
     assert!(text.contains("- Tokens: not said by the proposers\n- Money: $1.50\n"));
     assert!(text.contains("| 3 | c | by hand | incorrect | - | wrong \\| here |"));
 }
@@ -228,6 +233,12 @@ fn a_report_claims_no_more_than_was_found() {
     assert!(report_markdown(&unmeasured).contains("the total was not measured"));
     let nothing = Report { chain: None, applied: Vec::new(), ..unmeasured };
     assert!(report_markdown(&nothing).contains("is as it was: no change was accepted."));
+    let mut no_slot = report();
+    let why = "the crate declares no slot".to_owned();
+    no_slot.training = Some(TrainingSummary { baseline: Training::NotMeasured { why }, total: None });
+    assert!(report_markdown(&no_slot).contains("- At the baseline: not measured: the crate declares no slot\n"));
+    no_slot.training = None;
+    assert!(report_markdown(&no_slot).contains("Training step: not run."));
     let mut inflated = report();
     inflated.attribution = Some(attribute(&[contribution(Bucket::W1, 0.2)], 0.2, 0.001));
     let text = report_markdown(&inflated);

@@ -201,7 +201,7 @@ fn the_transfer_check_makes_nothing_up() {
         robustness: Some(Robustness { holds: true, detail: "skewed +10.1 %".to_owned() }),
         benchmark: Some(estimate(0.5, 0.01)),
         estimated: Some(EstimatedGain::from_share(0.2, 0.5)),
-        training_step: Some(estimate(0.07, 0.01)),
+        training_step: Some(trained(0.07)),
         decision: Some(TransferDecision::of(Bucket::W1)),
         prepare_share: Some(0.05),
     };
@@ -212,6 +212,36 @@ fn the_transfer_check_makes_nothing_up() {
     assert!(text.contains("- Estimated real-training gain: +7.1 %; the op is 20.0 % of a step"), "{text}");
     assert!(text.contains("- Hit rate over 8 steps: activations and gradients 0 %, weights 75 %\n"));
     assert!(text.ends_with("- Decision: ACCEPT-with-asterisk, bounded\n"));
+}
+
+#[test]
+fn the_line_of_the_training_step_says_gain_prediction_and_losses_or_why_there_are_none() {
+    let line = |training: Training| {
+        let facts = TransferFacts { training_step: Some(training), ..TransferFacts::default() };
+        labels(&transfer(&facts))["Measured training-step gain"].clone()
+    };
+    assert_eq!(
+        line(trained(0.07)),
+        "+7.0 % [+6.2, +7.8] at 96 % confidence, predicted +7.0 % from a share of 20 % of the step; losses agree, at most \
+         1.0e-7 apart over 52 steps"
+    );
+    let Training::Taken(mut figures) = trained(0.07) else { panic!("taken") };
+    figures.losses_agree = false;
+    figures.predicted = figures.predicted.map(|predicted| PredictedGain { covered: false, ..predicted });
+    let apart = line(Training::Taken(figures));
+    assert!(apart.contains("which the interval does NOT hold") && apart.contains("losses do NOT agree"), "{apart}");
+    let why = "the crate declares no slot".to_owned();
+    assert_eq!(line(Training::NotMeasured { why: why.clone() }), format!("not measured: {why}"));
+    assert!(line(Training::Lost { why: EVIL.to_owned() }).starts_with("none, the candidate does not get through: x"));
+    assert_eq!(
+        transfer(&TransferFacts {
+            training_step: Some(Training::Lost { why: EVIL.into() }),
+            ..TransferFacts::default()
+        })
+        .lines()
+        .count(),
+        8
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::direction::Bucket;
 use super::proposal::Proposal;
+use super::trained::Trained;
 use crate::evidence::{Estimate, Ruling};
 
 /// One line.
@@ -49,6 +50,8 @@ pub enum Event {
     Refused(Refused),
     /// A candidate met the last accepted version; the evidence is on disk.
     Measured(Measured),
+    /// Two versions were run inside a training step, or could not be.
+    Trained(Trained),
     /// The round was accepted, and the branch has moved where commits are wanted.
     Accepted(Accepted),
     /// The round was rolled back.

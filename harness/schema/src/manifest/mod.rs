@@ -7,6 +7,7 @@
 
 mod resolve;
 mod table;
+mod transfer;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::dtype::DType;
 use crate::expression::Value;
 
 pub use resolve::{NotAKernel, parse};
-pub use table::{Check, KernelTable, Policy, ShapeTable, ShapeValue, WorkspaceTable};
+pub use table::{Check, KernelTable, Policy, ShapeTable, ShapeValue, Transfer, WorkspaceTable};
 
 /// Where a kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -213,6 +214,30 @@ pub struct Manifest {
     /// Rules of the audit whose findings do not count.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// How it is found out what a gain is worth in training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferSettings>,
+}
+
+/// How it is found out what a gain is worth in training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransferSettings {
+    /// The kernel takes over this op of the harness's language model.
+    Slot(String),
+    /// A training script of the user's own.
+    Script(Script),
+}
+
+/// A training script of the user's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Script {
+    /// What `sh -c` runs.
+    pub command: String,
+    /// Seconds after which it counts as hanging.
+    pub timeout_s: f64,
+    /// How far losses may be apart, relative.
+    pub loss_tolerance: f64,
 }
 
 /// How correctness trials run.

@@ -99,13 +99,13 @@ fn first_sentence(message: &str) -> String {
     }
 }
 
-struct Resolver<'a> {
+pub(super) struct Resolver<'a> {
     document: Document<'a>,
     findings: Vec<Diagnostic>,
 }
 
 impl Resolver<'_> {
-    fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
+    pub(super) fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
         let mut whole: Vec<Step> = ["package", "metadata", "kopt"].map(Step::from).into();
         whole.extend_from_slice(path);
         let mut finding = Diagnostic::at_path(self.document.file, self.document.text, &whole, message);
@@ -179,6 +179,7 @@ impl Resolver<'_> {
         }
         self.constraints(&table.constraints, &shapes, table.knobs.keys());
         let settings = self.check(table.check.as_ref(), defaults.check.as_ref());
+        let transfer = table.transfer.and_then(|table| self.transfer(table));
         let dtype = table.dtype.or(defaults.dtype).unwrap_or(DType::F32);
         if dtype == DType::I32 {
             let hint = "f32, bf16 or f16; integer buffers are declared by the operator".to_owned();
@@ -206,6 +207,7 @@ impl Resolver<'_> {
             constraints: table.constraints,
             check: settings,
             allow: table.policy.and_then(|policy| policy.allow).unwrap_or_default(),
+            transfer,
         }
     }
 
@@ -336,6 +338,7 @@ fn is_inside(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::TransferSettings;
 
     const GOOD: &str = r#"
 [package]
@@ -362,6 +365,21 @@ shapes = [
         assert_eq!(manifest.shapes[0].name, "4x8");
         assert_eq!(manifest.shapes[1].name, "wide");
         assert_eq!(manifest.shapes[1].size("cols"), 8000);
+        assert_eq!(manifest.transfer, None);
+    }
+
+    #[test]
+    fn a_kernel_is_trained_with_in_a_slot_or_by_a_script_with_a_limit_and_a_tolerance() {
+        let with = |table: &str| {
+            let text = GOOD.replacen("backend = \"cpu\"", &format!("backend = \"cpu\"\n{table}"), 1);
+            parse_text(&text).unwrap().transfer.unwrap()
+        };
+        assert_eq!(with("transfer.slot = \"softmax\""), TransferSettings::Slot("softmax".to_owned()));
+        let TransferSettings::Script(script) = with("transfer.command = \"python train.py\"") else {
+            panic!("a command is a script")
+        };
+        assert_eq!((script.command.as_str(), script.timeout_s), ("python train.py", 600.0));
+        assert_eq!(script.loss_tolerance, 1e-3);
     }
 
     #[test]
@@ -407,6 +425,44 @@ shapes = [
             ("backend = \"cpu\"", "backend = \"cpu\"\nknobs.T = { values = [1], default = 2 }", 7, "not among", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.command = \" \"", 7, "is a command", "train.py"),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer = {}", 7, "neither a slot nor a command", "slot = "),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { slot = \"softmax\", command = \"x\" }",
+                7,
+                "not both",
+                "take one away",
+            ),
+            ("backend = \"cpu\"", "backend = \"cpu\"\ntransfer.slot = \"rmsnrom\"", 7, "no slot", "`rmsnorm`?"),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { slot = \"softmax\", timeout_s = 3.0 }",
+                7,
+                "of a command",
+                "",
+            ),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer.comand = \"x\"",
+                7,
+                "unknown key `comand`",
+                "did you mean `command`?",
+            ),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { command = \"x\", timeout_s = 0 }",
+                7,
+                "above zero",
+                "",
+            ),
+            (
+                "backend = \"cpu\"",
+                "backend = \"cpu\"\ntransfer = { command = \"x\", loss_tolerance = 1.0 }",
+                7,
+                "less than 1",
+                "0.001",
+            ),
             ("backend = \"cpu\"", "backend = \"cpu\"\ndtype = \"i32\"", 7, "floating-point type", "bf16"),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rows\"]", 7, "is a condition", ""),
         ];

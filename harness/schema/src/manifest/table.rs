@@ -49,6 +49,8 @@ pub struct KernelTable {
     pub check: Option<Check>,
     /// What the audit of the built object lets pass.
     pub policy: Option<Policy>,
+    /// How it is found out what a gain is worth in training.
+    pub transfer: Option<Transfer>,
 }
 
 /// `[workspace.metadata.kopt]`: defaults for every kernel crate of the workspace.
@@ -84,6 +86,24 @@ pub struct Check {
 pub struct Policy {
     /// Ids of rules (`cargo kopt audit --list`) whose findings do not count; they are shown in every verdict.
     pub allow: Option<Vec<String>>,
+}
+
+/// How it is found out what a gain is worth in training: a slot, or a command.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// The op of the harness's language model that the kernel takes over: `grouped_matmul`, `matmul`, `rmsnorm` or `softmax`. Its
+    /// entries must have the names of that op's.
+    pub slot: Option<String>,
+    /// A training script of the user's own instead: run by `sh -c` in the crate's folder, once for each version in turn.
+    /// `KOPT_OBJECT` names the compiled kernel; the script prints a line `METRIC step_ms=…` and a line `METRIC loss=…` for each
+    /// step.
+    pub command: Option<String>,
+    /// Seconds after which it counts as hanging. Default: 600.
+    pub timeout_s: Option<f64>,
+    /// How far the losses of both versions may be apart at each step, relative. Default: 0.001.
+    pub loss_tolerance: Option<f64>,
 }
 
 /// A value of a shape: a size, or one of an operator's words.

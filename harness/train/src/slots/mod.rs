@@ -1,0 +1,125 @@
+//! The model's ops, each given to a kernel where its slot is filled, and timed there; in plain Rust elsewhere.
+
+mod call;
+mod noise;
+mod ops;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kopt_harness::slot::Slot;
+use kopt_schema::training::{CallTime, Filling, SLOTS};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::ops::Plain;
+use call::{Call, Kept};
+use noise::Noise;
+
+/// This thread's processor time, in seconds: it stands still while others run.
+#[must_use]
+pub fn processor_s() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
+}
+
+/// The ops of a model.
+#[derive(Debug, Default)]
+pub struct Slots {
+    plain: Plain<f32>,
+    kernels: Vec<Slot>,
+    times: BTreeMap<(&'static str, String), CallTime>,
+    noise: Option<Noise>,
+    /// The first call that failed.
+    failure: Option<String>,
+    /// Calls of a step, where they are asked for.
+    kept: Option<Vec<Kept>>,
+}
+
+impl Slots {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// When one cannot be loaded, or the model has no such op.
+    pub fn load(fillings: &[Filling], noise: Option<u64>) -> Result<Self, String> {
+        let mut slots = Self { noise: noise.map(Noise), ..Self::default() };
+        for filling in fillings {
+            if !SLOTS.contains(&filling.op.as_str()) {
+                return Err(format!("the model has no op `{}`; its slots are {}", filling.op, SLOTS.join(", ")));
+            }
+            slots.kernels.push(Slot::load(filling).map_err(|error| error.to_string())?);
+        }
+        Ok(slots)
+    }
+
+    /// Entries that kernels have taken over.
+    #[must_use]
+    pub fn filled(&self) -> Vec<String> {
+        self.kernels.iter().flat_map(Slot::entries).map(str::to_owned).collect()
+    }
+
+    /// Times since this was asked last.
+    ///
+    /// # Errors
+    /// When a call failed.
+    pub fn take_times(&mut self) -> Result<Vec<CallTime>, String> {
+        let times = std::mem::take(&mut self.times).into_values().collect();
+        self.failure.take().map_or(Ok(times), Err)
+    }
+
+    /// Keeps every call from here on.
+    pub fn keep_calls(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// Repeats the calls that were kept, all in turn and each on its own tensors, for about `seconds`. In turn, and not each
+    /// by itself, so that the caches hold about as much of a call's data as they do in a step.
+    ///
+    /// # Errors
+    /// When a call fails.
+    pub fn benchmark(&mut self, seconds: f64) -> Result<Vec<CallTime>, String> {
+        let mut kept = self.kept.take().unwrap_or_default();
+        for warm in [true, false] {
+            self.times.clear();
+            let mut spent = 0.0;
+            while spent == 0.0 || (spent < seconds && !warm) {
+                for kept in &mut kept {
+                    let before = processor_s();
+                    self.given(kept.call());
+                    spent += processor_s() - before;
+                }
+                if kept.is_empty() {
+                    break;
+                }
+            }
+        }
+        self.take_times()
+    }
+
+    /// Whether a kernel has done it.
+    fn given(&mut self, mut call: Call<'_>) -> bool {
+        let Some(slot) = self.kernels.iter().find(|slot| slot.entries().any(|entry| entry == call.entry)) else {
+            return false;
+        };
+        let shape = call.shape();
+        if let Some(kept) = &mut self.kept {
+            kept.push(call.kept());
+        }
+        match call.run(slot) {
+            Ok(seconds) => {
+                let time = self.times.entry((call.entry, shape)).or_insert_with_key(|(entry, shape)| CallTime {
+                    entry: (*entry).to_owned(),
+                    shape: shape.clone(),
+                    calls: 0,
+                    seconds: 0.0,
+                });
+                time.calls += 1;
+                time.seconds += seconds;
+            }
+            Err(message) => self.failure = self.failure.take().or(Some(message)),
+        }
+        if let Some(noise) = &mut self.noise {
+            call.writes.iter_mut().for_each(|written| noise.disturb(written));
+        }
+        true
+    }
+}
