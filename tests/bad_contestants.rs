@@ -93,7 +93,15 @@ const fn unclean(name: &'static str, constant: &'static str, found: Found, other
     Misdeed { second: Some((UNCLEAN, otherwise)), ..misdeed(name, constant, found) }
 }
 
-const UNCONFINED: &[Defence] = &[Defence::Files, Defence::SystemCalls];
+/// One that writes to what is not its own; and what comes of it where it can.
+const fn fenced(name: &'static str, constant: &'static str, found: Found, otherwise: Found) -> Misdeed {
+    Misdeed { second: Some((UNFENCED, otherwise)), ..misdeed(name, constant, found) }
+}
+
+const NOT_ITS_OWN: Found = Loses(&[OutOfBounds], &["memory of the process that is not its own"]);
+
+const UNFENCED: &[Defence] = &[Defence::Memory];
+const UNCONFINED: &[Defence] = &[Defence::Files, Defence::SystemCalls, Defence::Memory];
 const UNCLEAN: &[Defence] = &[Defence::CleanCalls];
 
 const LATE: &[&str] =
@@ -114,10 +122,10 @@ const MISDEEDS: &[Misdeed] = &[
     misdeed("honest-and-deep", "DEEP_STACK", NotFaster),
     Misdeed { incumbent: "SLOW", ..misdeed("honest-and-faster", "NOTHING", Faster) },
     // How the process ends.
-    misdeed("exits-in-a-call", "EXITS", Loses(&[Exited], &["exited with code 0 instead of answering"])),
+    fenced("exits-in-a-call", "EXITS", NOT_ITS_OWN, Loses(&[Exited], &["exited with code 0 instead of answering"])),
     misdeed("exits-while-loading", "EXITS_LOADING", Loses(&[Exited], &["exited with code 0 instead of answering"])),
     misdeed("crashes", "CRASHES", Loses(&[Crashed], &["died of SIGSEGV at address 0x0"])),
-    misdeed("aborts", "ABORTS", Loses(&[Crashed], &["died of SIGABRT"])),
+    fenced("aborts", "ABORTS", NOT_ITS_OWN, Loses(&[Crashed], &["died of SIGABRT"])),
     misdeed("returns-an-error", "RETURNS_AN_ERROR", Loses(&[ReturnedError], &["returned 7"])),
     // What it leaves running.
     forbidden("forks", "FORKS", STARTS, Loses(&[Stray], &["it started 1 process"])),
@@ -299,6 +307,23 @@ const MISDEEDS: &[Misdeed] = &[
     ),
     unclean("finds-its-args", "FINDS_ITS_ARGS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
     unclean("finds-its-registers", "FINDS_ITS_REGISTERS", NotFaster, Loses(&[Unwritten], &["of them never written"])),
+    // Where it keeps something. Whether memory can be fenced in depends on processor and system.
+    fenced("keeps-in-the-host", "KEEPS_IN_THE_HOST", NOT_ITS_OWN, Loses(&[Unwritten], &["of them never written"])),
+    fenced("keeps-in-a-library", "KEEPS_IN_A_LIBRARY", NOT_ITS_OWN, Loses(&[Unwritten], &["of them never written"])),
+    fenced(
+        "keeps-beside-errno",
+        "KEEPS_BESIDE_ERRNO",
+        Loses(&[CallingConvention], &["wrote to memory of the thread"]),
+        NotFaster,
+    ),
+    fenced(
+        "opens-its-memory",
+        "OPENS_ITS_MEMORY",
+        Loses(&[CallingConvention], &["left a register of the thread changed"]),
+        Loses(&[CallingConvention], &["left a register of the thread changed"]),
+    ),
+    fenced("looks-up-pkey-set", "LOOKS_UP_PKEY_SET", Loses(&[Crashed], &["died of SIGILL"]), NotAccepted),
+    misdeed("honest-and-sets-errno", "SETS_ERRNO", NotFaster),
 ];
 
 fn main() -> ExitCode {
@@ -415,6 +440,11 @@ fn is_confined(evidence: &Evidence) -> bool {
 }
 
 fn lost(forfeit: &Forfeit, kinds: &[FailureKind], words: &[&str]) -> Result<(), String> {
+    // The library's part of a forbidden call may write to the library's memory first.
+    let fenced = kinds.contains(&ForbiddenCall) && forfeit.message.contains("that is not its own");
+    if forfeit.contestant == 1 && fenced && forfeit.kind == OutOfBounds {
+        return Ok(());
+    }
     let right = forfeit.contestant == 1 && kinds.contains(&forfeit.kind);
     ensure(right && words.iter().any(|words| forfeit.message.contains(words)), &format!("{forfeit:?}"))
 }

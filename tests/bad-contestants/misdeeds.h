@@ -15,12 +15,14 @@
  *                             RENAMES_ITSELF ASKS_OLD_CALLS BLOCKS_SIGNALS FILTERS_CALLS LOADS_A_FILE
  *   what it leaves changed    FLUSHES_DENORMALS TURNS_X87 CLOBBERS_A_REGISTER TURNS_DIRECTION KEEPS_IN_GS
  *   what it finds again       FINDS_ITS_STACK FINDS_ITS_STACK_DEEP FINDS_ITS_ARGS FINDS_ITS_REGISTERS
- *   nothing bad               NOTHING HONEST_TOO SLOW DEEP_STACK
+ *   where it keeps something  KEEPS_IN_THE_HOST KEEPS_IN_A_LIBRARY KEEPS_BESIDE_ERRNO OPENS_ITS_MEMORY LOOKS_UP_PKEY_SET
+ *   nothing bad               NOTHING HONEST_TOO SLOW DEEP_STACK SETS_ERRNO
  */
 #ifndef MISDEEDS_H
 #define MISDEEDS_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -110,6 +112,12 @@
 #define FINDS_ITS_STACK_DEEP 121
 #define FINDS_ITS_ARGS 122
 #define FINDS_ITS_REGISTERS 123
+#define KEEPS_IN_THE_HOST 130
+#define KEEPS_IN_A_LIBRARY 131
+#define KEEPS_BESIDE_ERRNO 132
+#define OPENS_ITS_MEMORY 133
+#define LOOKS_UP_PKEY_SET 134
+#define SETS_ERRNO 135
 
 #ifndef MISDEED
 #error "choose a misdeed with -DMISDEED=<name>"
@@ -1240,6 +1248,78 @@ static int misdeed(const softmax_args *args)
     __asm__ volatile("rdgsbase %0" : "=r"(counter));
     counter++;
     __asm__ volatile("wrgsbase %0" : : "r"(counter));
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(KEEPS_IN_THE_HOST)
+/* The first thread's stack, far below what is in use. */
+static int misdeed(const softmax_args *args)
+{
+    extern char **environ;
+    volatile long *kept = (volatile long *)(((uintptr_t)environ & ~(uintptr_t)0xfff) - (64 << 10));
+    if (*kept == 0x6b6f7074)
+        return 0;
+    *kept = 0x6b6f7074;
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(KEEPS_IN_A_LIBRARY)
+/* The end of a page of the C library's variables, which none of them fills. */
+static int misdeed(const softmax_args *args)
+{
+    volatile long *kept = (volatile long *)(((uintptr_t)&environ | 0xfff) - 7);
+    if (*kept == 0x6b6f7074)
+        return 0;
+    *kept = 0x6b6f7074;
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(KEEPS_BESIDE_ERRNO)
+/* The page that has to be open, because mathematics write the number of an error there. */
+static int misdeed(const softmax_args *args)
+{
+    volatile long *kept = (volatile long *)((uintptr_t)&errno & ~(uintptr_t)0xfff);
+    long had = *kept;
+    *kept = had + 1;
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(OPENS_ITS_MEMORY)
+/* By the instruction itself, and does not close it again. */
+static int misdeed(const softmax_args *args)
+{
+    __asm__ volatile("xor %%ecx, %%ecx\n xor %%edx, %%edx\n xor %%eax, %%eax\n wrpkru" : : : "eax", "ecx", "edx");
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(LOOKS_UP_PKEY_SET)
+/* By the C library's function. */
+static int misdeed(const softmax_args *args)
+{
+    for (int key = 0; key < 16; key++)
+        pkey_set(key, 0);
+    honest_softmax(args);
+    return 0;
+}
+#endif
+
+#if IS(SETS_ERRNO)
+/* Honest: numbers whose exponential overflows, which the mathematics report in errno. */
+static int misdeed(const softmax_args *args)
+{
+    volatile float large = 1e30f, sink = expf(large);
+    (void)sink;
+    errno = 5;
     honest_softmax(args);
     return 0;
 }

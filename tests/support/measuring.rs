@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 type Failure = Box<dyn std::error::Error>;
 
 /// Everything that measures and judges.
-pub const REFEREE: [&str; 12] = [
+pub const REFEREE: [&str; 14] = [
     "harness/src/runner/judge",
     "harness/src/runner/contestant.rs",
     "harness/src/runner/worker.rs",
@@ -13,7 +13,9 @@ pub const REFEREE: [&str; 12] = [
     "harness/src/runner/blueprint.rs",
     "harness/src/runner/sandbox",
     "harness/src/runner/backend/cpu.rs",
+    "harness/src/runner/backend/cpu/fence.rs",
     "harness/src/runner/backend/cpu/stack.rs",
+    "harness/src/runner/backend/cpu/stack",
     "harness/stats/src",
     "src/gate",
     "src/referee/mod.rs",

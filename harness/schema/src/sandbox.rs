@@ -15,6 +15,8 @@ pub enum Defence {
     /// Each call gets a stack of fresh random bytes and registers in their first state, and must leave the processor as a
     /// function may.
     CleanCalls,
+    /// While a call runs nothing can be written to but its outputs, its stack and what its object has of its own (memory keys).
+    Memory,
 }
 
 impl Defence {
@@ -25,6 +27,7 @@ impl Defence {
             Self::Files => "files",
             Self::SystemCalls => "system calls",
             Self::CleanCalls => "clean calls",
+            Self::Memory => "memory",
         }
     }
 }

@@ -11,6 +11,12 @@ use crate::sandbox::{Defence, Sandbox};
 /// Version of this protocol.
 pub const WIRE_VERSION: u32 = 3;
 
+/// In place of a signal: a call went deeper than its stack.
+pub const TOO_DEEP: i32 = 0;
+
+/// In place of a signal: a call wrote to memory of the process that is not its own.
+pub const NOT_ITS_OWN: i32 = -1;
+
 /// Descriptor on which a worker answers. Requests come on standard input.
 pub const REPLY_FD: i32 = 3;
 
@@ -232,7 +238,8 @@ pub enum Reply {
     },
     /// The last words of a process that faults.
     Fault {
-        /// The signal's number; 0 when a call went deeper than its stack.
+        /// The signal's number; [`TOO_DEEP`] when a call went deeper than its stack, [`NOT_ITS_OWN`] when it wrote to memory
+        /// that it was not given.
         signal: i32,
         /// The address it touched.
         address: u64,

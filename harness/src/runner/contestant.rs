@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::FailureKind;
 use kopt_schema::sandbox::{Defence, Force, Guard, Sandbox};
-use kopt_schema::wire::{self, Blame, Reply, Request, Turn, WIRE_VERSION};
+use kopt_schema::wire::{self, Blame, NOT_ITS_OWN, Reply, Request, TOO_DEEP, Turn, WIRE_VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::arena::Arena;
@@ -118,6 +118,8 @@ impl Contestant {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // The system would write to a sequence that the C library registers also while a call's memory is fenced in.
+            .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
             .process_group(0);
         let mut child = with_files(&mut command, given_files).map_err(|error| failed("worker", &error))?;
         let requests = child.stdin.take();
@@ -347,7 +349,14 @@ impl Contestant {
             std::thread::sleep(Duration::from_millis(5));
         }
         match (fault, status) {
-            (Some((0, _)), _) => {
+            (Some((NOT_ITS_OWN, address)), _) => {
+                let message = format!(
+                    "wrote to memory of the process that is not its own, at address {address:#x} (nor is the C library's: \
+                     no allocation, no printing, no exit in a call)"
+                );
+                Loss { address: Some(address), ..Loss::new(FailureKind::OutOfBounds, message) }
+            }
+            (Some((TOO_DEEP, _)), _) => {
                 Loss::new(FailureKind::Crashed, "went deeper than the 256 KiB of stack that a call has")
             }
             (Some((signal, address)), _) => {

@@ -13,7 +13,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 
 use camino::Utf8Path;
-use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, REPLY_FD, Reply, Request, Turn, WIRE_VERSION};
+use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, NOT_ITS_OWN, REPLY_FD, Reply, Request, TOO_DEEP, Turn, WIRE_VERSION};
 
 use super::backend::{self, Backend, BackendError, Timing, stack};
 use super::sandbox::{self, Confinement, Pass};
@@ -113,7 +113,7 @@ impl State {
             }
             _ => {}
         }
-        if matches!(request, Request::Call { .. } | Request::Time { .. }) {
+        if matches!(request, Request::Call { .. } | Request::Time { .. } | Request::Size { .. }) {
             self.confinement.as_mut().map_or(Ok(()), Confinement::seal)?;
         }
         let backend = self.backend.as_mut().ok_or_else(|| BackendError::Failed("nothing is loaded".to_owned()))?;
@@ -160,11 +160,19 @@ fn catch_faults() {
     }
 }
 
+/// Code of a fault by a memory key (`SEGV_PKUERR`).
+const KEY_FAULT: i32 = 4;
+
 extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as u64;
-    // Told as signal 0: no fault of an address, but of how deep it went.
-    let told = if signal == libc::SIGSEGV && stack::overflows(address) { 0 } else { signal };
+    // SAFETY: as above.
+    let is_fenced = signal == libc::SIGSEGV && unsafe { (*info).si_code } == KEY_FAULT;
+    let told = match signal {
+        libc::SIGSEGV if stack::overflows(address) => TOO_DEEP,
+        _ if is_fenced => NOT_ITS_OWN,
+        _ => signal,
+    };
     let mut line = [0u8; 96];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -184,6 +192,9 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         put(decimal(u64::from(call.unsigned_abs()), &mut digits));
     } else {
         put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
+        if told < 0 {
+            put(b"-");
+        }
         put(decimal(u64::from(told.unsigned_abs()), &mut digits));
         put(b",\"address\":");
         put(decimal(address, &mut digits));

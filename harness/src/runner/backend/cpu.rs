@@ -3,6 +3,8 @@
 #![allow(unsafe_code, reason = "loads and calls foreign code")]
 
 mod ceilings;
+#[cfg(target_arch = "x86_64")]
+mod fence;
 mod flush;
 pub(crate) mod stack;
 
@@ -31,12 +33,12 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// With calls on a stack of their own, or as any function is called.
-    pub(crate) fn open(clean_calls: bool) -> Result<Self, BackendError> {
+    /// With calls on a stack of their own, and fenced in, or as any function is called.
+    pub(crate) fn open(clean_calls: bool, fenced: bool) -> Result<Self, BackendError> {
         // Their first readings look for the system's fast ones, with calls that are forbidden later.
         let _ = [Clock::Wall.now(), Clock::Processor.now()];
         let (symbols, arenas, slowdown) = (Vec::new(), Vec::new(), Slowdown::default());
-        Ok(Self { library: None, symbols, arenas, slowdown, caller: Caller::new(clean_calls)? })
+        Ok(Self { library: None, symbols, arenas, slowdown, caller: Caller::new(clean_calls, fenced)? })
     }
 }
 
@@ -77,12 +79,16 @@ impl Backend for Cpu {
             self.symbols.push((symbol.clone(), *function));
         }
         self.library = Some(library);
+        self.caller.admit_object(object)?;
         Ok(())
     }
 
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {
         let inputs = Mapping::new(inputs, arena.input_len, false, &arena.input_fences)?;
         let outputs = Mapping::new(outputs, arena.output_len, true, &arena.output_fences)?;
+        for (start, bytes) in between(&arena.output_fences, arena.output_len) {
+            self.caller.admit(outputs.address(start), bytes)?;
+        }
         let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
         let place = |window: usize| -> Vec<(*mut u8, usize)> {
             let file = |written: bool| if written { &outputs } else { &inputs };
@@ -242,6 +248,20 @@ impl Slowdown {
         self.owed_s -= waited.as_secs_f64();
         waited
     }
+}
+
+/// What lies between the fences of a file.
+fn between(fences: &[(usize, usize)], len: usize) -> Vec<(usize, usize)> {
+    let mut fences = fences.to_vec();
+    fences.sort_unstable();
+    let (mut open, mut at) = (Vec::new(), 0);
+    for (start, length) in fences.into_iter().chain([(len, 0)]) {
+        if start > at {
+            open.push((at, start - at));
+        }
+        at = at.max(start + length);
+    }
+    open
 }
 
 /// The args struct with the addresses of one window.

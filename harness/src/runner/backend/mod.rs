@@ -13,7 +13,7 @@ use kopt_schema::sandbox::Defence;
 use kopt_schema::wire::{Arena, Blame};
 
 pub(crate) use cpu::stack;
-pub(crate) use cpu::stack::clean_calls;
+pub(crate) use cpu::stack::{clean_calls, fenced_calls};
 
 use super::contestant::Loss;
 
@@ -113,7 +113,10 @@ pub(crate) trait Backend {
 /// The backend of a manifest, without some of its defences.
 pub(crate) fn open(backend: manifest::Backend, without: &[Defence]) -> Result<Box<dyn Backend>, BackendError> {
     match backend {
-        manifest::Backend::Cpu => Ok(Box::new(cpu::Cpu::open(!without.contains(&Defence::CleanCalls))?)),
+        manifest::Backend::Cpu => {
+            let has = |defence| !without.contains(&defence);
+            Ok(Box::new(cpu::Cpu::open(has(Defence::CleanCalls), has(Defence::Memory))?))
+        }
         manifest::Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
         manifest::Backend::Hip => Err(BackendError::NoDevice("this version has no HIP backend".to_owned())),
     }

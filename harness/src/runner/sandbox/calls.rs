@@ -117,6 +117,8 @@ pub(super) fn load(pass: &Pass) -> std::io::Result<()> {
             .only(libc::SYS_openat, vec![word(2, Is::MaskedEq(reading), 0)])?
             // The loader takes rights away; nobody gives them.
             .only(libc::SYS_mprotect, vec![word(2, Is::MaskedEq(writable), 0)])?
+            // What is writable gets the key of what calls may write to; nothing gets more rights by it.
+            .any(&[libc::SYS_pkey_mprotect])
             // Debug builds ask whether a descriptor is open before they close it.
             .only(libc::SYS_fcntl, vec![word(1, Is::Eq, libc::F_GETFD as u64)])?
             .only(libc::SYS_seccomp, vec![long(3, pass.first), long(4, pass.second)])?

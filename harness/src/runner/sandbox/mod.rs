@@ -36,7 +36,7 @@ pub(crate) fn enter(backend: Backend, object: &Utf8Path, without: &[Defence], pa
     if backend != Backend::Cpu {
         // A driver opens devices, maps what it likes and runs threads; and nothing of the candidate runs on the host.
         let _ = calls::no_new_privileges();
-        for defence in [Defence::Files, Defence::SystemCalls, Defence::CleanCalls] {
+        for defence in [Defence::Files, Defence::SystemCalls, Defence::CleanCalls, Defence::Memory] {
             sandbox.add(defence, Force::NotNeeded, "the candidate has no host code, and the driver needs the system");
         }
         return Confinement { sandbox, pending: None };
@@ -47,6 +47,12 @@ pub(crate) fn enter(backend: Backend, object: &Utf8Path, without: &[Defence], pa
     } else {
         let (force, detail) = super::backend::clean_calls();
         sandbox.add(Defence::CleanCalls, force, detail);
+    }
+    if off(Defence::Memory) || off(Defence::CleanCalls) {
+        sandbox.add(Defence::Memory, Force::Off, "turned off for a test");
+    } else {
+        let (force, detail) = super::backend::fenced_calls();
+        sandbox.add(Defence::Memory, force, detail);
     }
     if off(Defence::Files) {
         sandbox.add(Defence::Files, Force::Off, "turned off for a test");
