@@ -50,6 +50,15 @@ pub(crate) struct Recipe {
     pub flags: Vec<String>,
 }
 
+/// The compiler's own words for the moment and for the file's age, as constants. A source cannot get them back: a name that is
+/// undefined once stays undefined.
+const SAME_DAY: [&str; 4] = [
+    "-Wno-builtin-macro-redefined",
+    "-D__DATE__=\"Jan-01-1970\"",
+    "-D__TIME__=\"00:00:00\"",
+    "-D__TIMESTAMP__=\"Thu-Jan-01-00:00:00-1970\"",
+];
+
 impl Recipe {
     pub(crate) fn of(folder: &Utf8Path, manifest: &Manifest) -> Result<Self, BuildError> {
         let mut flags: Vec<String> = Vec::new();
@@ -60,6 +69,8 @@ impl Recipe {
                 flags.extend(native_flag());
                 // No errno from sqrt and its like: nothing reads it, and it keeps loops from being vectorised.
                 flags.extend(["-fPIC", "-g1", "-Wall", "-Wextra", "-fno-math-errno"].map(str::to_owned));
+                // The same bytes whenever it is compiled: what was judged is what others build.
+                flags.extend(SAME_DAY.map(str::to_owned));
                 // The same bytes wherever the crate lies.
                 flags.push(format!("-ffile-prefix-map={folder}=."));
                 Ok(toolchain::host(cpp)?)
@@ -222,7 +233,7 @@ impl<'a> Site<'a> {
         out: &'a Utf8Path,
         scratch: &Utf8Path,
     ) -> Self {
-        let walls = Walls::new(folder, &manifest.include_roots, compiler, out, scratch);
+        let walls = Walls::new(folder, manifest, compiler, out, scratch);
         Self { folder, manifest, compiler, flags, walls, out }
     }
 

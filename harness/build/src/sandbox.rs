@@ -1,5 +1,6 @@
-//! Compilers run confined: they write to their scratch folder only, read the system's folders, the crate and its declared
-//! include roots, and reach no TCP port. A source can then neither include nor embed a file from elsewhere, whatever
+//! Compilers run confined: they write to their scratch folder only, read the system's folders, those of the crate's sources and
+//! its declared include roots, and reach no TCP port. Nothing beside the sources is seen: what a build here gives is what a
+//! build elsewhere gives. A source can then neither include nor embed a file from elsewhere, whatever
 //! directive it uses, and nothing that a compiler is made to start does more.
 //!
 //! Landlock confines a thread and what it starts: the compiler is started from a thread that is made for it.
@@ -8,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::Manifest;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
     RulesetError, RulesetStatus, path_beneath_rules,
@@ -47,17 +49,20 @@ pub(crate) struct Walls {
 }
 
 impl Walls {
-    /// Around the crate in `folder`, its include roots, the compiler, and a folder to write to.
+    /// Around the sources of the crate in `folder`, its include roots, the compiler, and a folder to write to.
     pub(crate) fn new(
         folder: &Utf8Path,
-        include_roots: &[String],
+        manifest: &Manifest,
         compiler: &Compiler,
         out: &Utf8Path,
         scratch: &Utf8Path,
     ) -> Self {
         let mut readable: Vec<Utf8PathBuf> = SYSTEM.iter().map(Utf8PathBuf::from).collect();
-        readable.push(folder.to_owned());
-        readable.extend(include_roots.iter().map(|root| folder.join(root)));
+        let files = manifest.sources.iter().chain([&manifest.header]);
+        readable.extend(files.filter_map(|file| Some(folder.join(Utf8Path::new(file).parent()?))));
+        readable.extend(manifest.include_roots.iter().map(|root| folder.join(root)));
+        readable.sort();
+        readable.dedup();
         // Compilers that are installed elsewhere keep their parts beside themselves: `bin`, `lib`, `include`.
         let named = [compiler.path.clone()].into_iter();
         let found = environment::search_path().into_iter().map(|place| place.join(&compiler.path));

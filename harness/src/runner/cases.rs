@@ -23,6 +23,9 @@ const HEAVY_ELEMENTS: usize = 2_000_000;
 /// What a heavy case is checked on: the distributions that between them catch precision, sign and range mistakes.
 const HEAVY_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Uniform, Distribution::Negative, Distribution::Outlier];
 
+/// And these, where the reference is cheap for its size: a kernel may have a path of its own for what is large.
+const LARGE_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Masked, Distribution::Infinite, Distribution::NotANumber];
+
 /// The sizes of a trial.
 #[derive(Debug, Clone)]
 pub(crate) enum Sizes {
@@ -92,9 +95,12 @@ pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest
         for shape in &manifest.shapes {
             let case = Case { shape: shape.clone(), dtype: manifest.dtype };
             let elements: usize = kernel.buffers(layout.symbol, &case).iter().map(|buffer| buffer.len).sum();
-            let heavy = kernel.cost(layout.symbol, &case).flops > HEAVY || elements > HEAVY_ELEMENTS;
-            let all = kernel.distributions();
-            let chosen: Vec<_> = all.into_iter().filter(|one| !heavy || HEAVY_DISTRIBUTIONS.contains(one)).collect();
+            let (costly, large) = (kernel.cost(layout.symbol, &case).flops > HEAVY, elements > HEAVY_ELEMENTS);
+            let heavy = costly || large;
+            let is_tried = |one: &Distribution| {
+                !heavy || HEAVY_DISTRIBUTIONS.contains(one) || (!costly && LARGE_DISTRIBUTIONS.contains(one))
+            };
+            let chosen: Vec<_> = kernel.distributions().into_iter().filter(is_tried).collect();
             push(&shape.name, &Sizes::Given(shape.clone()), &chosen, heavy);
         }
         for shape in kernel.odd_shapes() {

@@ -96,6 +96,18 @@ fn whether_a_file_is_there_cannot_be_used() {
 }
 
 #[test]
+fn what_lies_in_the_crate_beside_its_sources_is_not_seen() {
+    let source = format!("#if __has_include(\"../Cargo.toml.orig\")\n#error \"published\"\n#endif{END}");
+    let ground = Ground::new(&source);
+    std::fs::write(ground.path("crate/Cargo.toml.orig"), "").unwrap();
+    assert!(!confines() || ground.compile("").is_ok());
+    std::fs::write(ground.path("crate/kernels/other.orig"), "").unwrap();
+    let near = format!("#if !__has_include(\"other.orig\")\n#error \"beside the sources\"\n#endif{END}");
+    std::fs::write(ground.path("crate/kernels/softmax.c"), near).unwrap();
+    ground.compile("").unwrap();
+}
+
+#[test]
 fn a_declared_root_can_be_read() {
     let source = "int answers =\n#include \"answers.h\"\n;\n\
                   __asm__(\".section .rodata\\n.incbin \\\"BESIDE/answers.h\\\"\\n.text\");";
