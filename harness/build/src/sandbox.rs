@@ -1,6 +1,5 @@
 //! Compilers run confined: they write to their scratch folder only, read the system's folders, those of the crate's sources and
-//! its declared include roots, and reach no TCP port. Nothing beside the sources is seen: what a build here gives is what a
-//! build elsewhere gives. A source can then neither include nor embed a file from elsewhere, whatever
+//! its declared include roots, and reach no TCP port. A source can then neither include nor embed a file from elsewhere, whatever
 //! directive it uses, and nothing that a compiler is made to start does more.
 //!
 //! Landlock confines a thread and what it starts: the compiler is started from a thread that is made for it.
