@@ -171,7 +171,8 @@ impl Launch<'_> {
         let calls = (batch_s / fastest.max(1e-9)).ceil().clamp(1.0, places as f64) as usize;
         let mut rungs = Vec::new();
         if ladder {
-            let most = places.min((4 * calls).max(2));
+            // Two of what takes long say whether the second is free.
+            let most = if fastest > LONG_S { 2 } else { places.min((4 * calls).max(2)) };
             let sizes: Vec<usize> = RUNGS.into_iter().filter(|size| *size <= most).collect();
             for index in permutation(sizes.len(), &mut self.draw) {
                 rungs.push(self.rung(case, sizes[index])?);
