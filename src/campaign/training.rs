@@ -117,12 +117,16 @@ impl Campaign<'_> {
         let not_measured = baseline.filter(|training| matches!(training, Training::NotMeasured { .. }));
         facts.training_step = state.trained(Some(round)).or(not_measured).cloned();
         let share = baseline.and_then(Training::figures).and_then(|figures| figures.predicted).map(|one| one.share);
-        if let (Some(share), Some(gain), None) = (share, facts.benchmark, &facts.estimated) {
+        if let (Some(share), Some(gain)) = (share, facts.benchmark) {
             let before = state.accepted().filter(|accepted| accepted.number < round);
             let faster: f64 = before.filter_map(|round| round.accepted()).map(|one| 1.0 + one.gain.gain).product();
             // What was accepted before has made the op a smaller part of a shorter step.
             let now = share / faster / (1.0 - share + share / faster);
-            facts.estimated = Some(EstimatedGain::from_share(now, gain.gain));
+            let of_op = facts.estimated.take();
+            let step = EstimatedGain::from_share(now, of_op.as_ref().map_or(gain.gain, |op| op.gain));
+            let derivation = of_op.into_iter().map(|op| op.derivation);
+            let derivation = std::iter::once(step.derivation).chain(derivation).collect::<Vec<_>>().join("; ");
+            facts.estimated = Some(EstimatedGain { derivation, ..step });
         }
     }
 

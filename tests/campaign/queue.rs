@@ -19,7 +19,7 @@ const KINDS: [(&str, &str); 12] = [
     ("is the one that slows down, again", "similar"),
     ("fails the crate's own test", "incorrect"),
     ("helps more", "accepted"),
-    ("counts its calls", "integrity"),
+    ("counts its calls", "overfit"),
 ];
 
 fn every_kind(stage: &Stage) -> String {

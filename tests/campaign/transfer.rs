@@ -60,10 +60,10 @@ fn what_remembers_is_rejected_as_overfit_and_what_prepares_twice_is_accepted_wit
     for line in [
         "- Bucket: W1\n",
         "- Cache key: the weights of a step, through prepare\n",
-        "- State audit: not run\n",
+        "- State audit: stateless (presumed): ",
         "- Hit rate over 8 steps: activations and gradients 0 %, weights 50 %\n",
         "- Estimated real-training gain: +10.0 %; at most prepare time saved / step time = +10.0 %",
-        "- Measured training-step gain: not run\n",
+        "- Measured training-step gain: not measured: the crate declares no slot\n",
         "- Decision: ACCEPT-with-asterisk, bounded\n",
     ] {
         assert!(summary.contains(line), "no `{line}` in\n{summary}");
@@ -103,7 +103,7 @@ fn a_kernel_that_keeps_nothing_says_so_in_every_line() {
     assert_eq!(campaign.words(), ["accepted"], "{:#?}", campaign.outcomes());
     let summary = campaign.read("rounds/round-2/summary.md");
     for line in [
-        "- Bucket: K1 (presumed)\n",
+        "- Bucket: K1\n",
         "- Cache key: none\n",
         "- Hit rate over 8 steps: activations and gradients 0 %, nothing of a weight kept\n",
         "of the op, 1:1: 8 steps with fresh tensors show +25.",
