@@ -120,7 +120,7 @@ const MISTAKES: [Mistake; 16] = [
         ..mistake("reads-output-in-a-maximum", "MAX_OF_OUTPUT", OnPlainInputs(&[WrongValues]))
     },
     mistake("writes-input", "WRITES_INPUT", Always(&[InputModified])),
-    mistake("exits", "EXITS", Once(&[Exited])),
+    mistake("exits", "EXITS", Once(&[Exited, OutOfBounds])),
     mistake("crashes", "CRASHES", Once(&[Crashed])),
     mistake("returns-an-error", "FAILS", Once(&[ReturnedError])),
 ];

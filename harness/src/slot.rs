@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use camino::Utf8Path;
 use kopt_schema::FORMAT_VERSION;
-use kopt_schema::candidate::Candidate;
+use kopt_schema::candidate::{Candidate, PREPARED};
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::training::{EntryArgs, FieldArgsKind, Filling};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -106,6 +106,9 @@ impl Slot {
         if candidate.class != Class::Native {
             return Err(wrong(format!("a slot takes class native, not {}", candidate.class.name())));
         }
+        if candidate.prepares {
+            return Err(wrong("a slot takes no kernel that prepares its weights yet".to_owned()));
+        }
         let Some(object) = &candidate.object else {
             return Err(wrong(candidate.missing.unwrap_or_else(|| "not compiled".to_owned())));
         };
@@ -152,7 +155,8 @@ impl Slot {
         };
         // 64-bit words, so that the struct is aligned for every field it may have.
         let mut words = vec![0u64; entry.size.div_ceil(8)];
-        for field in &entry.fields {
+        // What a kernel that prepares nothing is given as prepared is null.
+        for field in entry.fields.iter().filter(|field| field.name != PREPARED) {
             let name = &field.name;
             let argument = arguments.iter_mut().find(|(given, _)| given == name).map(|(_, argument)| argument);
             let Some(argument) = argument.filter(|argument| argument.kind() == field.kind) else {

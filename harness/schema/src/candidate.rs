@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::Class;
 
+/// The field of an args struct that holds what was prepared of the weights; null where nothing was.
+pub const PREPARED: &str = "prepared";
+
 /// The contents of `candidate.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {

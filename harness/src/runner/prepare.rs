@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kopt_schema::DType;
+pub(crate) use kopt_schema::candidate::PREPARED as FIELD;
 use kopt_schema::manifest::Backend;
 use kopt_schema::message::FailureKind;
 use kopt_schema::wire::{EntryCall, Reply, Request};
@@ -22,9 +23,6 @@ use super::candidate::Loaded;
 use super::contestant::{Contestant, Loss};
 use crate::kernel::{Buffer, Case, Kernel, Role};
 use crate::package::EntryLayout;
-
-/// The field of an args struct that holds what was prepared.
-pub(crate) const FIELD: &str = "prepared";
 
 /// A preparation may take this many times the memory of the weights, and this much.
 const TIMES_THE_WEIGHTS: usize = 8;
