@@ -243,7 +243,7 @@ impl Checked<'_> {
         let elements = || self.operator.outputs.iter().map(|output| format!("first {output}[")).collect();
         let place = match kind {
             WrongValues | Unwritten => elements(),
-            OutOfBounds => vec!["past the end of `".to_owned()],
+            OutOfBounds => vec!["past the end of `".to_owned(), "that is not its own".to_owned()],
             InputModified => vec!["wrote to an input, byte 0 of `".to_owned()],
             Exited => vec!["exited with code 0".to_owned()],
             TimedOut => vec!["no answer within".to_owned()],
