@@ -26,7 +26,7 @@ use kopt_schema::message::FailureKind::{
     self, CallingConvention, Crashed, Exited, ForbiddenCall, InputModified, LateWrite, MemoryLimit, OutOfBounds,
     Protocol, ReturnedError, Stray, TimedOut, Unwritten, WrongValues,
 };
-use kopt_schema::sandbox::Defence;
+use kopt_schema::sandbox::{Defence, Force, Guard};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use Found::{Faster, InMemory, InRecords, Loses, NoVerdict, NotAccepted, NotFaster, Spoils};
@@ -320,7 +320,7 @@ const MISDEEDS: &[Misdeed] = &[
         "opens-its-memory",
         "OPENS_ITS_MEMORY",
         Loses(&[CallingConvention], &["left a register of the thread changed"]),
-        Loses(&[CallingConvention], &["left a register of the thread changed"]),
+        Loses(&[CallingConvention, Crashed], &["left a register of the thread changed", "died of SIGILL"]),
     ),
     fenced("looks-up-pkey-set", "LOOKS_UP_PKEY_SET", Loses(&[Crashed], &["died of SIGILL"]), NotAccepted),
     misdeed("honest-and-sets-errno", "SETS_ERRNO", NotFaster),
@@ -387,6 +387,10 @@ fn judge(misdeed: &Misdeed, wanted: &Found, without: &[Defence]) -> Result<(), S
                 ended = hold();
             }
         }
+        let wanted = match &misdeed.second {
+            Some((without, otherwise)) if *without == UNFENCED && lacks_keys(&ended) => otherwise,
+            _ => wanted,
+        };
         as_expected(&ended, wanted).map_err(|wrong| format!("{wrong}\n{}", told(&ended)))
     };
     let left = ring.left_behind();
@@ -436,7 +440,16 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
 /// Whether everything was in force that this machine has; the others say what is missing.
 fn is_confined(evidence: &Evidence) -> bool {
     let sandbox = evidence.arrangement.as_ref().map(|arrangement| &arrangement.sandbox);
-    sandbox.is_some_and(|sandbox| sandbox.trust() == "confined")
+    // Not every processor has memory keys.
+    let others = |guard: &Guard| guard.defence != Defence::Memory;
+    sandbox.is_some_and(|sandbox| !sandbox.guards.is_empty() && !sandbox.lacking().any(others))
+}
+
+/// Whether this machine cannot fence in memory.
+fn lacks_keys(ended: &Ended) -> bool {
+    let arrangement = ended.evidence.as_ref().and_then(|evidence| evidence.arrangement.as_ref());
+    let lacking = |guard: &Guard| guard.defence == Defence::Memory && guard.force == Force::None;
+    arrangement.is_some_and(|arrangement| arrangement.sandbox.guards.iter().any(lacking))
 }
 
 fn lost(forfeit: &Forfeit, kinds: &[FailureKind], words: &[&str]) -> Result<(), String> {
