@@ -45,8 +45,13 @@ fn main() -> ExitCode {
     for package in PACKAGES {
         let (folder, manifest) = queue::example(root, package).unwrap();
         let applied = queue::apply_all(&folder, &scratch.join(package)).unwrap();
-        let crate_tests =
-            Arc::new(Example { package, manifest, cache: Cache::new(scratch.join("objects")), judge: OnceLock::new() });
+        let crate_tests = Arc::new(Example {
+            package,
+            manifest,
+            cache: Cache::new(scratch.join("objects")),
+            judge: OnceLock::new(),
+            no_device: OnceLock::new(),
+        });
         let count = applied.iter().filter(|patch| patch.truth == Truth::Helps).count();
         let kinds = [Truth::Wrong, Truth::Slower, Truth::NoOp, Truth::NoBuild, Truth::Forbidden];
         let missing: Vec<_> =
@@ -103,6 +108,13 @@ struct Example {
     cache: Cache,
     /// The crate's own test executable.
     judge: OnceLock<Utf8PathBuf>,
+    no_device: OnceLock<bool>,
+}
+
+/// What whoever runs the test asks for.
+#[allow(clippy::disallowed_methods, reason = "no part of the tool")]
+fn asked(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 static INTERRUPTS: LazyLock<Interrupts> = LazyLock::new(|| Interrupts::watch().unwrap());
@@ -134,11 +146,11 @@ impl Example {
             return ensure(refused, || "it compiles".to_owned());
         }
         let candidate = built.map_err(|error| error.to_string())?;
-        let (exit, failed) = self.check(&candidate)?;
-        if self.manifest.backend != Backend::Cpu && exit == Exit::NoDevice.code() {
-            // Without a device there is nothing more to see than that it compiles.
+        if self.manifest.backend != Backend::Cpu && self.no_device(&candidate)? {
+            // There is nothing more to see than that it compiles.
             return Ok(());
         }
+        let (exit, failed) = self.check(&candidate, asked("KOPT_QUEUE_FILTER"))?;
         if patch.truth != Truth::Wrong {
             ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"))?;
             if self.manifest.backend != Backend::Cpu {
@@ -163,14 +175,21 @@ impl Example {
         Ok(sanitizer::run(&context, &INTERRUPTS, version, judge, place).map_err(|error| error.to_string())?)
     }
 
+    /// Whether there is nothing here that runs it: one trial tells.
+    fn no_device(&self, candidate: &Utf8PathBuf) -> Result<bool, Failed> {
+        if let Some(known) = self.no_device.get() {
+            return Ok(*known);
+        }
+        let (exit, _) = self.check(candidate, Some("random-1/uniform".to_owned()))?;
+        Ok(*self.no_device.get_or_init(|| exit == Exit::NoDevice.code()))
+    }
+
     /// Exit code of `cargo kopt check`, and the names of failed trials.
-    fn check(&self, candidate: &Utf8PathBuf) -> Result<(u8, Vec<String>), Failed> {
-        #[allow(clippy::disallowed_methods, reason = "what whoever runs the test asks for")]
-        let asked = |name| std::env::var(name).ok();
+    fn check(&self, candidate: &Utf8PathBuf, filter: Option<String>) -> Result<(u8, Vec<String>), Failed> {
         let seeds = asked("KOPT_SEEDS").unwrap_or_else(|| "1".to_owned());
         let output = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"))
             .args(["check", "-p", self.package, "--message-format", "json"])
-            .args(asked("KOPT_QUEUE_FILTER"))
+            .args(filter)
             .current_dir(ROOT)
             .env("KOPT_CANDIDATE", candidate)
             .env("KOPT_SEEDS", seeds)
