@@ -1,4 +1,11 @@
 //! The host's cores: the object is a shared library, an entry one of its functions.
+//!
+//! | module | what |
+//! |---|---|
+//! | `stack` | how an entry is called: on a stack of its own, with registers in their first state |
+//! | `fence` | what of the process's memory a call may write to |
+//! | `flush` | memory out of the caches |
+//! | `ceilings` | what the machine can do at most |
 
 #![allow(unsafe_code, reason = "loads and calls foreign code")]
 

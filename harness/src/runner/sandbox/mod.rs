@@ -7,8 +7,7 @@
 //! | `calls` | seccomp: the system calls of loading, then those of answering |
 //! | `names` | names of system calls, for people |
 //!
-//! It is no wall around memory: a candidate that knows where the worker keeps its own can write there. What keeps that
-//! from paying is elsewhere: fresh contents, every result compared, clocks that it cannot reach.
+//! Memory of the worker is fenced in while a call runs, by the backend (`backend::cpu`'s `fence`), where the processor can.
 
 mod calls;
 mod files;
