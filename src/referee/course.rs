@@ -58,10 +58,11 @@ impl Match<'_> {
             self.know_ceilings(&mut judge, &mut evidence, told)?;
             if self.check(&mut judge, &mut evidence, told)? {
                 self.measure(&mut judge, &mut evidence, begun, spent, told)?;
+                // Before the trace: what seems impossible is not traced, and what is not traced is no accept.
+                self.doubt_ceilings(&mut judge, &mut evidence, told)?;
                 self.trace(&mut judge, &mut evidence, told)?;
             }
         }
-        self.doubt_ceilings(&mut judge, &mut evidence, told)?;
         drop(judge);
         evidence.seconds = before + begun.elapsed().as_secs_f64();
         evidence.machine.load_after = machine::load();

@@ -10,17 +10,19 @@
 
 #[path = "../support/measuring.rs"]
 mod measuring;
+#[path = "../support/resumable.rs"]
+mod resumable;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::campaign::folder::Home;
 use cargo_kopt::campaign::journal;
 use cargo_kopt::ledger::{Round, State};
 use kopt_schema::queue::{PatchTruth, Truth, TruthFile};
+use resumable::Arguments;
 use serde::{Deserialize, Serialize};
 
 type Failure = Box<dyn std::error::Error>;
@@ -50,43 +52,26 @@ struct Row {
 }
 
 fn main() -> Result<(), Failure> {
-    let (mut minutes, mut only, mut report) = (0.0, None, false);
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--minutes" => minutes = words.next().ok_or("--minutes needs a number")?.parse()?,
-            "--only" => only = Some(words.next().ok_or("--only needs a name")?),
-            "--report" => report = true,
-            "--bench" => {}
-            other => return Err(format!("unknown argument {other}").into()),
-        }
-    }
+    let arguments = Arguments::read()?;
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let key = measuring::key(&root, &measuring::REFEREE)?;
     let file = root.join("tests/benchmarks/campaigns.jsonl");
-    let mut rows: Vec<Row> = Vec::new();
-    for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
-        rows.push(serde_json::from_str(line)?);
-    }
-    rows.retain(|row| row.key == key);
-    let until = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == key)?;
+    let until = arguments.until();
     while Instant::now() < until {
         let count = |kernel: &str| rows.iter().filter(|row| row.kernel == kernel).count();
-        let kernels = KERNELS.into_iter().filter(|kernel| only.as_ref().is_none_or(|only| only == kernel));
+        let kernels = KERNELS.into_iter().filter(|kernel| arguments.wants(kernel));
         let Some(kernel) = kernels.min_by_key(|kernel| count(kernel)).filter(|kernel| count(kernel) < WANTED) else {
             eprintln!("every kernel has the campaigns it wants");
             break;
         };
         let row = Row { key: key.clone(), ..campaign(&root, kernel)? };
         eprintln!("{kernel}: {:.0} s, total {:+.1} %", row.seconds, 100.0 * row.total.unwrap_or(0.0));
-        let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
-        writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        resumable::append(&file, &row)?;
         rows.push(row);
     }
-    if report {
+    if arguments.report {
         println!("{}", tables(&root, &rows)?);
-    } else if minutes == 0.0 {
-        eprintln!("campaigns: nothing to do; say how long: --minutes 30, or --report");
     }
     Ok(())
 }

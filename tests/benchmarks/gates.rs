@@ -13,11 +13,12 @@
 mod bench;
 #[path = "../support/measuring.rs"]
 mod measuring;
+#[path = "../support/resumable.rs"]
+mod resumable;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::context::Context;
@@ -32,6 +33,7 @@ use cargo_kopt::workspace::Workspace;
 use kopt_schema::bout::Handicap;
 use kopt_schema::evidence::{Evidence, Injection, Ruling, Terms};
 use kopt_stats::{clopper_pearson, median};
+use resumable::Arguments;
 use serde::{Deserialize, Serialize};
 
 type Failure = Box<dyn std::error::Error>;
@@ -91,31 +93,15 @@ struct Row {
 }
 
 fn main() -> Result<(), Failure> {
-    let (mut minutes, mut only, mut report) = (0.0, None, false);
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--minutes" => minutes = words.next().ok_or("--minutes needs a number")?.parse()?,
-            "--only" => only = Some(words.next().ok_or("--only needs a part of a name")?),
-            "--report" => report = true,
-            "--bench" => {}
-            other => return Err(format!("unknown argument {other}").into()),
-        }
-    }
+    let arguments = Arguments::read()?;
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let key = measuring::key(&root, &measuring::REFEREE)?;
     let file = root.join("tests/benchmarks/gates.jsonl");
-    let mut rows: Vec<Row> = Vec::new();
-    for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
-        rows.push(serde_json::from_str(line)?);
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == key)?;
+    if arguments.minutes > 0.0 {
+        measure(&root, &key, &file, &mut rows, &arguments)?;
     }
-    rows.retain(|row| row.key == key);
-    if minutes > 0.0 {
-        measure(&root, &key, &file, &mut rows, minutes, only.as_deref())?;
-    } else if !report {
-        eprintln!("gates: nothing to do; say how long: --minutes 30, or --report");
-    }
-    if report {
+    if arguments.report {
         println!("{}", table(&rows));
     }
     Ok(())
@@ -127,10 +113,9 @@ fn measure(
     key: &str,
     file: &Utf8Path,
     rows: &mut Vec<Row>,
-    minutes: f64,
-    only: Option<&str>,
+    arguments: &Arguments,
 ) -> Result<(), Failure> {
-    let until = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
+    let until = arguments.until();
     let context = Context::of_process().map_err(|error| error.to_string())?;
     let interrupts = Interrupts::watch().map_err(|error| error.to_string())?;
     let scratch = tempfile::tempdir()?;
@@ -139,7 +124,7 @@ fn measure(
     let all = KERNELS.into_iter().flat_map(|kernel| {
         KINDS.iter().map(move |kind| Scenario { name: format!("{} {kernel}", kind.name), kernel, kind })
     });
-    let scenarios: Vec<Scenario> = all.filter(|one| only.is_none_or(|part| one.name.contains(part))).collect();
+    let scenarios: Vec<Scenario> = all.filter(|one| arguments.wants(&one.name)).collect();
     while Instant::now() < until {
         let share = |scenario: &&Scenario| {
             let goal = scenario.kind.wanted.div_ceil(KERNELS.len());
@@ -160,8 +145,7 @@ fn measure(
             "{:32} {:12} {} launches, {:.1} s: {}",
             row.scenario, row.outcome, row.launches, row.seconds, row.why
         );
-        let mut out = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
-        writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        resumable::append(file, &row)?;
         rows.push(row);
         if let Some(signal) = interrupts.signal() {
             Interrupts::obey(signal);

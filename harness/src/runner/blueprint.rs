@@ -11,6 +11,7 @@ use kopt_schema::wire::{self, Placed};
 
 use super::memory::{Layout, Placer};
 use crate::kernel::{Buffer, Role};
+use crate::parallel;
 
 /// A layout. Files are numbered: 0 holds the inputs, 1 the outputs.
 #[derive(Debug, Clone)]
@@ -99,9 +100,12 @@ impl Blueprint {
 
     /// Writes the pattern over a whole file.
     pub(crate) fn pattern(&self, bytes: &mut [u8]) {
-        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
-            chunk.copy_from_slice(&mix(self.noise, index).to_le_bytes()[..chunk.len()]);
-        }
+        parallel::each(bytes.chunks_mut(8 * parallel::PART).enumerate(), |(part, bytes)| {
+            for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+                let word = mix(self.noise, part * parallel::PART + index);
+                chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+            }
+        });
     }
 
     /// What a byte of the pattern is.

@@ -27,9 +27,9 @@ pub use skew::{KindGain, Skew};
 
 use super::series::{CANDIDATE, INCUMBENT};
 
-/// Traces of a shape whose step is short, and of one whose step is long: such a step varies little.
+/// Traces of a shape, if its step is short; a long one varies little from call to call, and is traced once.
 const TRACES: usize = 3;
-const LONG_NS: f64 = 20e6;
+const LONG_NS: f64 = 2e6;
 
 /// Error of a statement that accuses.
 const ALPHA: f64 = 0.001;

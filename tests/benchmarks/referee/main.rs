@@ -21,11 +21,14 @@ mod peers;
 #[allow(dead_code, reason = "shared with other benchmarks")]
 mod queue;
 mod report;
+#[path = "../../support/resumable.rs"]
+#[allow(dead_code, reason = "shared with other benchmarks")]
+mod resumable;
 mod rows;
 mod scenario;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::context::Context;
@@ -38,41 +41,16 @@ use cargo_kopt::referee::{Limits, Match};
 use cargo_kopt::workspace::Workspace;
 use kopt_schema::evidence::Evidence;
 use queue::Failure;
+use resumable::Arguments;
 use rows::{Row, Rows};
 use scenario::{Scenario, Versions};
 
-struct Arguments {
-    minutes: f64,
-    only: Option<String>,
-    report: bool,
-}
-
-fn arguments() -> Result<Arguments, Failure> {
-    let mut arguments = Arguments { minutes: 0.0, only: None, report: false };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        match word.as_str() {
-            "--minutes" => arguments.minutes = value()?.parse()?,
-            "--only" => arguments.only = Some(value()?),
-            "--report" => arguments.report = true,
-            // cargo bench says so itself.
-            "--bench" => {}
-            other => return Err(format!("unknown argument {other}").into()),
-        }
-    }
-    Ok(arguments)
-}
-
 fn main() -> Result<(), Failure> {
-    let arguments = arguments()?;
+    let arguments = Arguments::read()?;
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let mut rows = Rows::open(&root)?;
     if arguments.minutes > 0.0 {
         measure(&root, &mut rows, &arguments)?;
-    } else if !arguments.report {
-        // A plain `cargo bench` runs every benchmark; this one wants hours and a quiet machine.
-        eprintln!("referee: nothing to do; say how long: --minutes 30, or --report");
     }
     if arguments.report {
         println!("{}", report::tables(&root, rows.all())?);
@@ -82,7 +60,7 @@ fn main() -> Result<(), Failure> {
 
 /// Makes decisions until the time is up, always of the scenario that has least of those it wants.
 fn measure(root: &Utf8Path, rows: &mut Rows, arguments: &Arguments) -> Result<(), Failure> {
-    let until = Instant::now() + Duration::from_secs_f64(60.0 * arguments.minutes);
+    let until = arguments.until();
     let context = Context::of_process().map_err(|error| error.to_string())?;
     let interrupts = Interrupts::watch().map_err(|error| error.to_string())?;
     let scratch = tempfile::tempdir()?;

@@ -1,7 +1,5 @@
 //! The rows: one a decision, appended as it is made.
 
-use std::io::Write as _;
-
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, StageKind};
 use serde::{Deserialize, Serialize};
@@ -9,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::measuring;
 use super::peers::{self, Peers};
 use super::queue::Failure;
+use super::resumable;
 use super::scenario::Scenario;
 
 /// A decision.
@@ -129,13 +128,7 @@ impl Rows {
         let file = root.join("tests/benchmarks/referee.jsonl");
         let gpu = [&measuring::REFEREE[..], &measuring::CUDA].concat();
         let keys = [measuring::key(root, &measuring::REFEREE)?, measuring::key(root, &gpu)?];
-        let mut rows = Vec::new();
-        for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
-            let row: Row = serde_json::from_str(line)?;
-            if row.key == keys[usize::from(row.on_gpu())] {
-                rows.push(row);
-            }
-        }
+        let rows = resumable::rows(&file, |row: &Row| row.key == keys[usize::from(row.on_gpu())])?;
         Ok(Self { file, keys, rows })
     }
 
@@ -149,9 +142,7 @@ impl Rows {
 
     pub fn append(&mut self, row: Row) -> Result<(), Failure> {
         let row = Row { key: self.keys[usize::from(row.on_gpu())].clone(), ..row };
-        let mut out = std::fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
-        // In one piece: another run may append at the same time.
-        out.write_all((serde_json::to_string(&row)? + "\n").as_bytes())?;
+        resumable::append(&self.file, &row)?;
         self.rows.push(row);
         Ok(())
     }

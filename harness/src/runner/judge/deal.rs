@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use kopt_schema::DType;
 
 use crate::kernel::{Axis, Symmetry};
+use crate::parallel;
 use crate::tensor::Expected;
 
 /// A base under a symmetry.
@@ -30,6 +31,9 @@ impl Factor {
         if self.negative { -size } else { size }
     }
 }
+
+/// Elements that one processor takes at a time.
+const PART: usize = 1 << 19;
 
 /// Elements that stay together when axes are turned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,16 +104,50 @@ fn spread(axes: &[(usize, usize)], len: usize, from: usize, to: usize, found: &m
     }
 }
 
-/// Copies bytes of elements of `size`.
-pub(super) fn copy(from: &[u8], into: &mut [u8], size: usize, runs: &[Run]) {
+/// Runs for several processors: as they are in order of where they go, in parts of about [`PART`] elements.
+fn parts(runs: &[Run]) -> Vec<Vec<Run>> {
+    let mut parts = vec![Vec::new()];
+    let mut room = PART;
     for run in runs {
-        let (source, target) = (run.from * size, run.to * size);
-        into[target..target + run.len * size].copy_from_slice(&from[source..source + run.len * size]);
+        let mut run = *run;
+        loop {
+            let len = run.len.min(room);
+            parts.last_mut().into_iter().for_each(|part| part.push(Run { len, ..run }));
+            (run, room) = (Run { from: run.from + len, to: run.to + len, len: run.len - len }, room - len);
+            if run.len == 0 {
+                break;
+            }
+            parts.push(Vec::new());
+            room = PART;
+        }
     }
+    parts
+}
+
+/// Copies bytes of elements of `size`; the runs are all of `into`, in order.
+pub(super) fn copy(from: &[u8], mut into: &mut [u8], size: usize, runs: &[Run]) {
+    let mut pieces = Vec::new();
+    for part in parts(runs) {
+        let len: usize = part.iter().map(|run| run.len * size).sum();
+        let (piece, rest) = into.split_at_mut(len);
+        pieces.push((part, piece));
+        into = rest;
+    }
+    parallel::each(pieces.into_iter(), |(part, mut piece)| {
+        for run in part {
+            let (target, rest) = piece.split_at_mut(run.len * size);
+            target.copy_from_slice(&from[run.from * size..(run.from + run.len) * size]);
+            piece = rest;
+        }
+    });
 }
 
 /// Multiplies elements by a power of two.
 pub(super) fn multiply(bytes: &mut [u8], dtype: DType, factor: f32) {
+    parallel::each(bytes.chunks_mut(PART * dtype.size()), |part| multiply_part(part, dtype, factor));
+}
+
+fn multiply_part(bytes: &mut [u8], dtype: DType, factor: f32) {
     match dtype {
         DType::F32 => {
             for chunk in bytes.as_chunks_mut::<4>().0 {
@@ -136,7 +174,7 @@ pub(super) fn all_right(bytes: &[u8], expected: &Expected, runs: &[Run], factor:
     if elements.len() != expected.values.len() || elements.len() != expected.bounds.len() {
         return false;
     }
-    runs.iter().all(|run| {
+    let is_right = |run: &Run| {
         let got = &elements[run.to..run.to + run.len];
         let base = run.from..run.from + run.len;
         got.iter().zip(&expected.values[base.clone()]).zip(&expected.bounds[base]).fold(
@@ -146,7 +184,8 @@ pub(super) fn all_right(bytes: &[u8], expected: &Expected, runs: &[Run], factor:
                 right & (off <= bound * size)
             },
         )
-    })
+    };
+    parallel::all(parts(runs).into_iter(), |part| part.iter().all(is_right))
 }
 
 /// What is expected under a symmetry.
@@ -170,6 +209,31 @@ pub(super) fn moved(expected: &Expected, runs: &[Run], factor: f64) -> Expected 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_the_runs_again() {
+        let axes = [(3, 1), (PART / 2 + 7, PART / 3)];
+        let len = axes.iter().map(|(extent, _)| extent).product();
+        let runs = runs(&axes, len);
+        let parts = parts(&runs);
+        assert!(parts.len() > 1);
+        assert!(parts.iter().all(|part| part.iter().map(|run| run.len).sum::<usize>() <= PART));
+        let pieces: Vec<Run> = parts.into_iter().flatten().collect();
+        let mut at = 0;
+        for piece in &pieces {
+            assert_eq!(piece.to, at);
+            at += piece.len;
+            let whole = runs.iter().find(|run| (run.to..run.to + run.len.max(1)).contains(&piece.to)).unwrap();
+            assert_eq!(piece.from - whole.from, piece.to - whole.to);
+        }
+        assert_eq!(at, len);
+        let base: Vec<u8> = (0..len).map(|index| (index % 253) as u8).collect();
+        let (mut into, mut plain) = (vec![0; len], vec![0; len]);
+        copy(&base, &mut into, 1, &runs);
+        runs.iter()
+            .for_each(|run| plain[run.to..run.to + run.len].copy_from_slice(&base[run.from..run.from + run.len]));
+        assert_eq!(into, plain);
+    }
 
     #[test]
     fn axes_are_turned_each_on_its_own() {

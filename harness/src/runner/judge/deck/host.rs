@@ -7,6 +7,7 @@ use kopt_schema::DType;
 use kopt_schema::message::FailureKind;
 
 use super::store::{Claim, Put, Store};
+use crate::parallel;
 use crate::runner::arena::Arena;
 use crate::runner::blueprint::Blueprint;
 use crate::runner::contestant::Loss;
@@ -31,13 +32,11 @@ impl Host {
         for _ in 1..contestants {
             let mut outputs = Shared::new(image.len()).map_err(memory)?;
             outputs.settle().map_err(memory)?;
-            outputs.bytes_mut().copy_from_slice(&image);
+            parallel::copy(&image, outputs.bytes_mut());
             others.push(outputs);
         }
-        let mut huge_pages = arena.inputs.collapse() & arena.outputs.collapse();
-        for outputs in &mut others {
-            huge_pages &= outputs.collapse();
-        }
+        let files: Vec<&mut Shared> = [&mut arena.inputs, &mut arena.outputs].into_iter().chain(&mut others).collect();
+        let huge_pages = parallel::all(files.into_iter(), Shared::collapse);
         Ok(Self { arena, others, image, huge_pages })
     }
 
@@ -91,14 +90,14 @@ impl Store for Host {
     fn restore(&mut self, outputs: usize, spans: &[Range<usize>]) -> Result<(), Loss> {
         let (file, image) = self.outputs_mut(outputs);
         for span in spans {
-            file.bytes_mut()[span.clone()].copy_from_slice(&image[span.clone()]);
+            parallel::copy(&image[span.clone()], &mut file.bytes_mut()[span.clone()]);
         }
         Ok(())
     }
 
     fn changed(&mut self, outputs: usize, spans: &[Range<usize>]) -> Result<Option<usize>, Loss> {
         let file = self.outputs(outputs).bytes();
-        Ok(spans.iter().position(|span| file[span.clone()] != self.image[span.clone()]))
+        Ok(spans.iter().position(|span| !parallel::equal(&file[span.clone()], &self.image[span.clone()])))
     }
 
     fn read(&self, outputs: usize, span: Range<usize>) -> Result<Cow<'_, [u8]>, Loss> {
