@@ -2,8 +2,10 @@
 //! wrong one is right on every listed shape and wrong on an odd one; one does not build; one touches what it may not. (What each is worth is
 //! measured by the benchmark `truth`, not here.)
 //!
-//! One test a patch: `cargo test --test patch_queues matmul-cpu/09`. Each trial is run with one secret seed, or with
-//! `KOPT_SEEDS`; `KOPT_QUEUE_FILTER` leaves only some trials. 200 seeds and as many shapes under every distribution:
+//! One test a patch: `cargo test --test patch_queues matmul-cpu/09`. The end of a queue, and every patch that is not to be
+//! accepted, is run through all trials; the states between are on their way to the end, and run through those of random
+//! shapes. `KOPT_QUEUE_FILTER` chooses other trials, `/` all of them. Each is run with one secret seed, or with `KOPT_SEEDS`:
+//! 200 seeds and as many shapes under every distribution are
 //! `KOPT_SEEDS=200 KOPT_QUEUE_FILTER=random-1 cargo test --test patch_queues`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
             ensure(count >= 5, || format!("only {count} helping patches"))?;
             ensure(missing.is_empty(), || format!("no patch of kind {missing:?}"))
         }));
+        let last = applied.iter().rev().find(|patch| patch.truth == Truth::Helps).map(|patch| patch.name.clone());
         let baseline = Applied {
             name: "baseline".to_owned(),
             truth: Truth::Helps,
@@ -69,9 +72,11 @@ fn main() -> ExitCode {
         for patch in std::iter::once(baseline).chain(applied) {
             let name = patch.name.clone();
             let example = Arc::clone(&crate_tests);
+            let on_its_way = patch.truth == Truth::Helps && Some(&name) != last.as_ref();
+            let filter = asked("KOPT_QUEUE_FILTER").or_else(|| on_its_way.then(|| "/random-".to_owned()));
             let test = move || match example.cannot_compile() {
                 Some(reason) => Ok(Completion::ignored_with(reason)),
-                None => example.test(&patch).map(|()| Completion::Completed),
+                None => example.test(&patch, filter).map(|()| Completion::Completed),
             };
             trials.push(Trial::ignorable_test(format!("{package}/{name}"), test));
         }
@@ -133,7 +138,7 @@ impl Example {
         if self.manifest.backend == Backend::Cpu { None } else { kopt_build::toolchain::nvcc().err() }
     }
 
-    fn test(&self, patch: &Applied) -> Result<(), Failed> {
+    fn test(&self, patch: &Applied, filter: Option<String>) -> Result<(), Failed> {
         if patch.name != "baseline" {
             let changed = changed(&patch.before, &patch.after).map_err(|error| error.to_string())?;
             let foreign = changed.iter().find(|path| !self.manifest.sources.contains(path));
@@ -150,7 +155,7 @@ impl Example {
             // There is nothing more to see than that it compiles.
             return Ok(());
         }
-        let (exit, failed) = self.check(&candidate, asked("KOPT_QUEUE_FILTER"))?;
+        let (exit, failed) = self.check(&candidate, filter)?;
         if patch.truth != Truth::Wrong {
             ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"))?;
             if self.manifest.backend != Backend::Cpu {

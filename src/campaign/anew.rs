@@ -5,12 +5,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 
-use super::Campaign;
 use super::stand::Stand;
+use super::{Campaign, bug};
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::manifest::Kernel;
 use crate::referee::entrant::Entrant;
+use crate::referee::trusted;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
 
@@ -68,20 +69,29 @@ impl Campaign<'_> {
         Ok(None)
     }
 
-    /// What the sanitizers find in the candidate.
-    pub(super) fn sanitizers_find(&mut self, anew: &Anew, candidate: &str) -> Result<Option<String>> {
+    /// What the sanitizers find in the candidate, and what the crate's own `cargo test` says of it. Nothing is timed:
+    /// they run side by side.
+    pub(super) fn vetted(&mut self, anew: &Anew, candidate: &str) -> Result<(Option<String>, Result<()>)> {
         self.tools()?;
-        let Some(tools) = self.tools.as_ref() else { return Ok(None) };
+        let Some(tools) = self.tools.as_ref() else { return Ok((None, Ok(()))) };
         let kernel = anew.stand.kernel(&self.lineage, candidate)?;
-        let version = (kernel.member.folder.as_path(), &kernel.manifest);
+        let (version, judge) = ((kernel.member.folder.as_path(), &kernel.manifest), tools.bouts.judge()?);
+        let files = tools.stand.files(&self.lineage, candidate)?;
         let scratch = anew.path.join("sanitizers");
-        match sanitizer::run(self.context, self.interrupts, version, tools.bouts.judge()?, &scratch)? {
-            Finding::Clean => Ok(None),
-            Finding::Found(what) => Ok(Some(what)),
+        let (context, interrupts, shell) = (self.context, self.interrupts, self.audience.shell());
+        let (found, tested) = std::thread::scope(|scope| {
+            let found = scope.spawn(|| sanitizer::run(context, interrupts, version, judge, &scratch));
+            let tested = trusted::plain_test(context, shell, files, &self.target.kernel, &self.own, &self.root);
+            (found.join().unwrap_or_else(|_| Err(bug("the sanitizers' thread was lost"))), tested)
+        });
+        let found = match found? {
+            Finding::Clean => None,
+            Finding::Found(what) => Some(what),
             Finding::Unavailable(why) => {
-                self.audience.shell().warn(&format!("not run under the sanitizers: {why}"));
-                Ok(None)
+                shell.warn(&format!("not run under the sanitizers: {why}"));
+                None
             }
-        }
+        };
+        Ok((found, tested))
     }
 }

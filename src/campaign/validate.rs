@@ -167,13 +167,13 @@ impl Campaign<'_> {
         if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found)? {
             return self.roll_back(round, Reason::Integrity, &wrong);
         }
-        self.audience.doing(&format!("round {round}: sanitizers"));
-        if let Some(found) = self.sanitizers_find(&anew, &proposed.candidate)? {
+        self.audience.doing(&format!("round {round}: sanitizers, and cargo test"));
+        let (found_by_sanitizers, tested) = self.vetted(&anew, &proposed.candidate)?;
+        if let Some(found) = found_by_sanitizers {
             self.go_on()?;
             return self.roll_back(round, Reason::Incorrect, &format!("under the sanitizers: {found}"));
         }
-        self.audience.doing(&format!("round {round}: cargo test"));
-        if let Err(error) = self.own_test(&proposed.candidate) {
+        if let Err(error) = tested {
             if error.exit() != Exit::Incorrect && error.exit() != Exit::BuildFailed {
                 return Err(error);
             }

@@ -128,7 +128,7 @@ impl Rows {
         let file = root.join("tests/benchmarks/referee.jsonl");
         let gpu = [&measuring::REFEREE[..], &measuring::CUDA].concat();
         let keys = [measuring::key(root, &measuring::REFEREE)?, measuring::key(root, &gpu)?];
-        let rows = resumable::rows(&file, |row: &Row| row.key == keys[usize::from(row.on_gpu())])?;
+        let rows = resumable::rows(&file, |row: &Row| measuring::counts(&row.key, &keys[usize::from(row.on_gpu())]))?;
         Ok(Self { file, keys, rows })
     }
 
