@@ -1,8 +1,10 @@
 //! Work that falls into parts, on all processors: drawing and evaluating a large case, or putting its memory in order,
 //! takes seconds on one.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "runner")]
+pub(crate) use bytes::{all, copy, equal};
 
 /// Elements of a part.
 pub(crate) const PART: usize = 1 << 20;
@@ -26,28 +28,39 @@ pub(crate) fn each<T: Send>(parts: impl ExactSizeIterator<Item = T> + Send, work
     });
 }
 
-/// Bytes of a part when bytes are moved; fewer are not worth a thread.
-const BYTES: usize = 2 << 20;
+/// What only a judge does.
+#[cfg(feature = "runner")]
+mod bytes {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Copies bytes between slices of equal length.
-pub(crate) fn copy(from: &[u8], into: &mut [u8]) {
-    each(into.chunks_mut(BYTES).zip(from.chunks(BYTES)), |(into, from)| into.copy_from_slice(from));
-}
+    use super::each;
 
-/// Whether slices of equal length hold the same bytes.
-pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
-    all(one.chunks(BYTES).zip(other.chunks(BYTES)), |(one, other)| one == other)
-}
+    /// Bytes of a part when bytes are moved; fewer are not worth a thread.
+    pub(super) const BYTES: usize = 2 << 20;
 
-/// Whether something holds for every part.
-pub(crate) fn all<T: Send>(parts: impl ExactSizeIterator<Item = T> + Send, holds: impl Fn(T) -> bool + Sync) -> bool {
-    let all = AtomicBool::new(true);
-    each(parts, |part| {
-        if !holds(part) {
-            all.store(false, Relaxed);
-        }
-    });
-    all.into_inner()
+    /// Copies bytes between slices of equal length.
+    pub(crate) fn copy(from: &[u8], into: &mut [u8]) {
+        each(into.chunks_mut(BYTES).zip(from.chunks(BYTES)), |(into, from)| into.copy_from_slice(from));
+    }
+
+    /// Whether slices of equal length hold the same bytes.
+    pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
+        all(one.chunks(BYTES).zip(other.chunks(BYTES)), |(one, other)| one == other)
+    }
+
+    /// Whether something holds for every part.
+    pub(crate) fn all<T: Send>(
+        parts: impl ExactSizeIterator<Item = T> + Send,
+        holds: impl Fn(T) -> bool + Sync,
+    ) -> bool {
+        let all = AtomicBool::new(true);
+        each(parts, |part| {
+            if !holds(part) {
+                all.store(false, Relaxed);
+            }
+        });
+        all.into_inner()
+    }
 }
 
 #[cfg(test)]
@@ -61,9 +74,10 @@ mod tests {
         assert!(numbers.iter().enumerate().all(|(index, number)| *number == index / 7 + 1));
     }
 
+    #[cfg(feature = "runner")]
     #[test]
     fn bytes_are_copied_and_compared_to_the_last() {
-        for len in [0, 1, super::BYTES, 3 * super::BYTES + 5] {
+        for len in [0, 1, super::bytes::BYTES, 3 * super::bytes::BYTES + 5] {
             let from: Vec<u8> = (0..len).map(|index| (index % 251) as u8).collect();
             let mut into = vec![0; len];
             super::copy(&from, &mut into);

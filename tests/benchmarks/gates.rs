@@ -1,5 +1,5 @@
-//! How often the gate is right: whole decisions with real processes, on the CPU examples: the same source built into other
-//! code, and that with a slowdown injected in all shapes or in one.
+//! How often the gate is right: whole decisions with real processes, on the CPU examples with their whole queues: the same
+//! source built into other code, and that with a slowdown injected in all shapes or in one.
 //!
 //!     cargo bench --bench gates -- [--minutes 30] [--only same] [--report]
 //!
@@ -13,6 +13,9 @@
 mod bench;
 #[path = "../support/measuring.rs"]
 mod measuring;
+#[path = "../support/queue.rs"]
+#[allow(dead_code, reason = "shared with other benchmarks")]
+mod queue;
 #[path = "../support/resumable.rs"]
 mod resumable;
 
@@ -32,6 +35,7 @@ use cargo_kopt::referee::{Limits, Match};
 use cargo_kopt::workspace::Workspace;
 use kopt_schema::bout::Handicap;
 use kopt_schema::evidence::{Evidence, Injection, Ruling, Terms};
+use kopt_schema::queue::Truth;
 use kopt_stats::{clopper_pearson, median};
 use resumable::Arguments;
 use serde::{Deserialize, Serialize};
@@ -75,6 +79,9 @@ struct Scenario {
     kind: &'static Kind,
 }
 
+/// What must not come of an honest kernel.
+const ACCUSED: &str = "accused";
+
 /// A decision.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Row {
@@ -88,6 +95,8 @@ struct Row {
     why: String,
     launches: usize,
     sigma: f64,
+    /// The shape whose launches differ most, and by how much.
+    noisiest: String,
     load: f64,
     seconds: f64,
 }
@@ -142,9 +151,12 @@ fn measure(
         let evidence = halls[kernel].decide(kind, &context, &interrupts)?;
         let row = Row { key: key.to_owned(), scenario: name.clone(), ..row(&evidence) };
         eprintln!(
-            "{:32} {:12} {} launches, {:.1} s: {}",
-            row.scenario, row.outcome, row.launches, row.seconds, row.why
+            "{:32} {:12} {} launches, {:.1} s, noisiest {}: {}",
+            row.scenario, row.outcome, row.launches, row.seconds, row.noisiest, row.why
         );
+        if row.outcome == ACCUSED {
+            return Err(format!("an honest kernel is accused: {}", row.why).into());
+        }
         resumable::append(file, &row)?;
         rows.push(row);
         if let Some(signal) = interrupts.signal() {
@@ -159,7 +171,7 @@ fn row(evidence: &Evidence) -> Row {
         Ruling::Accepted | Ruling::AcceptedTradeOff => "passed",
         Ruling::RolledBack | Ruling::Overfit => "failed",
         Ruling::RolledBackNoise | Ruling::Contaminated => "cannot tell",
-        Ruling::Incorrect | Ruling::IntegrityViolation => "accused",
+        Ruling::Incorrect | Ruling::IntegrityViolation => ACCUSED,
     };
     Row {
         key: String::new(),
@@ -169,9 +181,16 @@ fn row(evidence: &Evidence) -> Row {
         why: evidence.verdict.reasons.first().cloned().unwrap_or_default(),
         launches: evidence.verdict.launches,
         sigma: evidence.verdict.aggregate.map_or(0.0, |aggregate| (1e6 * aggregate.launch_sigma).round() / 1e6),
+        noisiest: noisiest(evidence),
         load: evidence.machine.load_before,
         seconds: (100.0 * evidence.seconds).round() / 100.0,
     }
+}
+
+fn noisiest(evidence: &Evidence) -> String {
+    let shapes = evidence.verdict.shapes.iter();
+    let most = shapes.max_by(|a, b| a.estimate.launch_sigma.total_cmp(&b.estimate.launch_sigma));
+    most.map_or_else(String::new, |shape| format!("{} {:.2} %", shape.shape, 100.0 * shape.estimate.launch_sigma))
 }
 
 /// A kernel crate with its judge and two builds of its source.
@@ -187,16 +206,20 @@ impl Hall {
         let workspace = Workspace::find(context, Some(&root.join("Cargo.toml"))).map_err(|error| error.to_string())?;
         let member = workspace.member(package).ok_or_else(|| format!("no package {package}"))?;
         let kernel = Found::read(context, &workspace, &[member]).kernels.pop().ok_or("not a kernel crate")?;
-        let other = scratch.join(package);
+        let applied = queue::apply_all(&kernel.member.folder, &scratch.join(package).join("queue"))?;
+        let tip = applied.into_iter().rfind(|patch| patch.truth == Truth::Helps).ok_or("no patch helps")?.after;
+        let mut kernel = kernel;
+        kernel.member.folder.clone_from(&tip);
+        let other = scratch.join(package).join("head");
         std::fs::create_dir_all(other.join("kernels"))?;
-        for entry in kernel.member.folder.join("kernels").read_dir_utf8()? {
+        for entry in tip.join("kernels").read_dir_utf8()? {
             let entry = entry?;
             std::fs::copy(entry.path(), other.join("kernels").join(entry.file_name()))?;
         }
         // A function that nobody calls, behind the others: other code, and not one instruction of the kernel's differs.
         let source = other.join(kernel.manifest.compiled().next().ok_or("no source")?);
         let text = std::fs::read_to_string(&source)?;
-        let more = "\nint kopt_bystander(int value);\n__attribute__((used)) int kopt_bystander(int value) { return value * 3 + 1; }\n";
+        let more = "\n__attribute__((used)) static int bystander(int value) { return value * 3 + 1; }\n";
         std::fs::write(&source, text + more)?;
         let mut changed = kernel.clone();
         changed.member.folder = other;
