@@ -36,7 +36,18 @@ use queue::Applied;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The examples. Those for a GPU are only compiled, and that only where their compiler is.
-const PACKAGES: [&str; 5] = ["grouped-matmul-cpu", "matmul-cpu", "rmsnorm-cpu", "softmax-cpu", "softmax-cuda"];
+const PACKAGES: [&str; 10] = [
+    "grouped-matmul-cpu",
+    "matmul-cpu",
+    "rmsnorm-cpu",
+    "softmax-cpu",
+    "cross-entropy-cuda",
+    "decode-attention-cuda",
+    "grouped-matmul-cuda",
+    "matmul-cuda",
+    "rmsnorm-cuda",
+    "softmax-cuda",
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -135,7 +146,7 @@ fn correctness(context: &Context, package: &str) -> Utf8PathBuf {
 impl Example {
     /// Why the crate's kernels cannot be compiled here.
     fn cannot_compile(&self) -> Option<String> {
-        if self.manifest.backend == Backend::Cpu { None } else { kopt_build::toolchain::nvcc().err() }
+        kopt_build::compile::lacking(&self.manifest)
     }
 
     fn test(&self, patch: &Applied, filter: Option<String>) -> Result<(), Failed> {

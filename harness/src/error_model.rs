@@ -32,6 +32,13 @@ impl Rounding {
             Self::Systematic => n + 2.0,
         }
     }
+
+    /// The same, for a sum of that many positive terms from `smallest` to `largest`. Terms that differ by less than the last
+    /// place of their sum repeat in effect: exponentials of tiny numbers do.
+    #[must_use]
+    pub fn of_positive(self, terms: usize, smallest: f64, largest: f64) -> Self {
+        if largest - smallest <= 4.0 * U * terms as f64 * largest { Self::Systematic } else { self }
+    }
 }
 
 /// The bound of an output: the arithmetic's error, and the one rounding to the element type.

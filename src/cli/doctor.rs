@@ -6,6 +6,7 @@ use kopt_schema::exit::Exit;
 use crate::context::Context;
 use crate::error::Result;
 use crate::ops;
+use crate::ops::doctor::install::Compilers;
 use crate::shell::Shell;
 
 /// Look at this machine: compilers, devices, ceilings, noise, and a self-test
@@ -16,7 +17,11 @@ use crate::shell::Shell;
 /// target/kopt/machine.json for comparisons. Exit code 96 when a compiler that a kernel needs is missing, 104 when the
 /// 5 % were not found.
 ///
+/// With --install nothing is looked at: the commands that fetch a compiler are printed, and run with --yes.
+///
 /// Example: cargo kopt doctor -p softmax-cpu --quick
+///
+/// Example: cargo kopt doctor --install cuda --yes
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The kernel to measure with; the one it is started in, or the first on the processor, if left out
@@ -25,10 +30,19 @@ pub struct Args {
     /// Six launches of each, and only the injection of 5 %
     #[arg(long)]
     quick: bool,
+    /// Print the commands that fetch this compiler
+    #[arg(long, value_name = "COMPILER", conflicts_with_all = ["package", "quick"])]
+    install: Option<Compilers>,
+    /// Run them
+    #[arg(short, long, requires = "install")]
+    yes: bool,
 }
 
 impl Args {
     pub fn run(self, context: &Context, shell: &mut Shell, manifest_path: Option<Utf8PathBuf>) -> Result<Exit> {
+        if let Some(compilers) = self.install {
+            return ops::doctor::install::install(context, shell, compilers, self.yes).map(|()| Exit::Ok);
+        }
         let request = ops::doctor::Request { manifest_path, package: self.package, quick: self.quick };
         ops::doctor::doctor(context, shell, &request)
     }

@@ -1,9 +1,10 @@
 //! `audit`: the objects of kernels are built and read; what they can remember and reach is told, by rule and place.
 
+use camino::Utf8Path;
 use kopt_schema::audit::{Audit, Finding, Severity, Stateless};
+use kopt_schema::candidate::{Candidate, Resources};
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Language;
-use kopt_schema::message::{KernelAudit, Message, RuleInfo};
+use kopt_schema::message::{KernelAudit, KernelResources, Message, RuleInfo};
 
 use super::Target;
 use crate::audit::rules::{self, Rule};
@@ -39,7 +40,7 @@ pub fn audit(context: &Context, shell: &mut Shell, request: &Request) -> Result<
     let (mut refused, mut audited) = (0, 0);
     for kernel in &kernels {
         let name = &kernel.member.name;
-        if let (Language::Cuda, Err(why)) = (kernel.manifest.language, kopt_build::toolchain::nvcc()) {
+        if let Some(why) = kopt_build::compile::lacking(&kernel.manifest) {
             shell.status("Ignored", MIND, &format!("{name}: not audited, it cannot be compiled here: {why}"));
             continue;
         }
@@ -70,6 +71,11 @@ pub fn audit(context: &Context, shell: &mut Shell, request: &Request) -> Result<
             refused: !found.is_empty(),
             audit: audit.clone(),
         }))?;
+        let functions = resources_of(&new.file);
+        if !functions.is_empty() {
+            shell.say(&resources(&functions));
+            shell.message(&Message::Resources(KernelResources { kernel: name.clone(), functions }))?;
+        }
     }
     match (refused, audited) {
         (_, 0) => Err(Error::setup("no kernel could be compiled, and so none was audited")
@@ -83,6 +89,32 @@ pub fn audit(context: &Context, shell: &mut Shell, request: &Request) -> Result<
             Ok(Exit::Integrity)
         }
     }
+}
+
+/// What was kept of the compiler's report; nothing where it made none.
+fn resources_of(file: &Utf8Path) -> Vec<Resources> {
+    let candidate = std::fs::read(file).ok().and_then(|text| serde_json::from_slice::<Candidate>(&text).ok());
+    candidate.map(|candidate| candidate.resources).unwrap_or_default()
+}
+
+fn resources(functions: &[Resources]) -> String {
+    let mut table = Table::new(&[
+        ("function", Align::Left),
+        ("registers", Align::Right),
+        ("spilled", Align::Right),
+        ("stack", Align::Right),
+        ("shared", Align::Right),
+    ]);
+    for function in functions {
+        let registers = match function.scalar_registers {
+            Some(scalar) => format!("{} + {scalar} scalar", function.registers),
+            None => function.registers.to_string(),
+        };
+        let bytes = [function.spills, function.stack, function.shared].map(|bytes| format!("{bytes} B"));
+        let [spills, stack, shared] = bytes;
+        table.row([function.function.clone(), registers, spills, stack, shared]);
+    }
+    table.render()
 }
 
 fn version<'a>(kernel: &'a Kernel, revision: &str) -> Version<'a> {

@@ -55,6 +55,7 @@ fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
         Some(manifest) if manifest.launch.as_deref() == Some(inside.as_str()) => "is its launch plan",
         Some(manifest) if manifest.header == inside.as_str() => "is the header with its arguments",
         Some(manifest) if manifest.sources.iter().any(|source| source == inside.as_str()) => "is its source",
+        Some(manifest) if manifest.generator.iter().any(|word| word == inside.as_str()) => "makes its device code",
         _ if inside.starts_with("kernels") => "lies beside its sources",
         _ => return None,
     };

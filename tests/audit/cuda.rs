@@ -4,6 +4,7 @@ use std::fs;
 
 use camino::Utf8Path;
 use kopt_schema::audit::{Audit, Stateless};
+use kopt_schema::queue::Truth;
 
 use super::{ROOT, audit_in, queue};
 
@@ -92,22 +93,32 @@ fn honest_device_code_is_proven_stateless() {
     }
 }
 
-#[test]
-fn the_cuda_example_is_proven_stateless_with_every_patch() {
-    if let Err(why) = kopt_build::toolchain::nvcc() {
-        eprintln!("skipped: {why}");
-        return;
-    }
-    let (folder, manifest) = queue::example(Utf8Path::new(ROOT), "softmax-cuda").unwrap();
+/// Every state of the queue of one example, or only its ends.
+fn example_is_proven_stateless(package: &str, whole: bool) {
+    let (folder, manifest) = queue::example(Utf8Path::new(ROOT), package).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let applied = queue::apply_all(&folder, Utf8Path::from_path(scratch.path()).unwrap()).unwrap();
-    let folders = std::iter::once(&applied[0].before).chain(applied.iter().map(|patch| &patch.after));
-    for folder in folders {
+    let all = std::iter::once(&applied[0].before).chain(applied.iter().map(|patch| &patch.after));
+    let last = applied.iter().rfind(|patch| patch.truth == Truth::Helps).unwrap();
+    for folder in all.filter(|folder| whole || [&applied[0].before, &last.after].contains(folder)) {
         let out = folder.join("out");
         let Ok(built) = kopt_build::compile::compile(folder, &manifest, &out) else { continue };
         let begun = std::time::Instant::now();
         let audit = audit_in(&out, built.candidate.object.as_deref().unwrap(), &manifest, &[]);
         eprintln!("{folder}: {} in {:.1} ms", audit.scope, 1e3 * begun.elapsed().as_secs_f64());
         assert_eq!(audit.stateless, Stateless::Proven, "{folder}: {:#?}", audit.findings);
+    }
+}
+
+#[test]
+fn the_cuda_examples_are_proven_stateless_and_one_with_every_patch() {
+    if let Err(why) = kopt_build::toolchain::nvcc() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    example_is_proven_stateless("softmax-cuda", true);
+    for package in ["cross-entropy-cuda", "decode-attention-cuda", "grouped-matmul-cuda", "matmul-cuda", "rmsnorm-cuda"]
+    {
+        example_is_proven_stateless(package, false);
     }
 }

@@ -33,6 +33,36 @@ fn a_kernel_that_remembers_is_refused_with_its_rule_and_place() {
     assert!(validator("audit").is_valid(&message["audit"]), "{message}");
 }
 
+/// The same crate for a device: where its compiler is installed its registers are told of, elsewhere what is missing.
+#[test]
+fn what_device_functions_take_is_shown_and_told() {
+    let kernel =
+        "#include \"kopt_device.h\"\nextern \"C\" __global__ void softmax_rows(float *y) { y[threadIdx.x] = 1.0f; }\n";
+    let lacking =
+        [("cuda", "cu", kopt_build::toolchain::nvcc().err()), ("hip", "hip", kopt_build::toolchain::hipcc().err())];
+    for (backend, extension, lacking) in lacking {
+        let sandbox = bout(&[]);
+        let manifest = sandbox.read("Cargo.toml").replace("backend = \"cpu\"", &format!("backend = {backend:?}"));
+        sandbox.write("Cargo.toml", &manifest);
+        sandbox.write(&format!("kernels/softmax.{extension}"), kernel);
+        let plan = "[[launch]]\nkernel = \"softmax_rows\"\ngrid = [\"rows\"]\nblock = [64]\n";
+        sandbox.write("kernels/softmax.launch.toml", plan);
+        if lacking.is_some() {
+            sandbox.kopt(&["audit"]).exits(96).says("cannot be compiled here").says("was not found, looked at: ");
+            continue;
+        }
+        let ran = sandbox.kopt(&["audit", "--message-format", "json"]).exits(0).says("softmax_rows");
+        assert_eq!(ran.reasons(), ["started", "audit", "resources", "finished"], "{backend}");
+        let message = &ran.messages()[2];
+        assert_eq!(
+            (&message["kernel"], &message["functions"][0]["function"]),
+            (&"bout".into(), &"softmax_rows".into())
+        );
+        assert!(message["functions"][0]["registers"].as_u64().is_some_and(|count| count > 0), "{message}");
+        assert!(validator("messages").is_valid(message), "{message}");
+    }
+}
+
 #[test]
 fn against_a_base_only_what_is_new_counts() {
     let sandbox = bout(&[]);

@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::Candidate;
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Class, Manifest};
 
-use crate::compile::{LINK, Recipe, compile_recipe};
-use crate::digest;
+use crate::compile::compile_recipe;
 use crate::error::BuildError;
+use crate::recipe::Recipe;
+use crate::site::{CUDA_LINK, DEVICE_HEADER, HIP_LINK, LINK};
+use crate::{digest, triton};
 
 /// A folder of compiled candidates. It may be deleted at any time.
 #[derive(Debug, Clone)]
@@ -113,12 +115,20 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
         recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()),
     );
     parts.extend(LINK.map(Into::into));
+    if order.manifest.class == Class::Launcher {
+        parts.extend(CUDA_LINK.iter().chain(&HIP_LINK).map(|flag| (*flag).into()));
+    }
+    if order.manifest.class != Class::Native {
+        parts.extend([DEVICE_HEADER.into(), triton::GENERATOR.into()]);
+        parts.extend(order.manifest.generator.iter().map(|word| word.as_str().into()));
+    }
     let mut files: Vec<Utf8PathBuf> = Vec::new();
     let roots = order.manifest.include_roots.iter().map(|root| order.folder.join(root));
     for root in std::iter::once(order.folder.join("kernels")).chain(roots) {
         collect_files(&root, &mut files)?;
     }
     files.extend(order.manifest.sources.iter().chain([&order.manifest.header]).map(|path| order.folder.join(path)));
+    files.extend(order.manifest.generator.iter().map(|word| order.folder.join(word)).filter(|path| path.is_file()));
     files.sort();
     files.dedup();
     for file in files {

@@ -80,7 +80,8 @@ fn parts(bytes: &[u8]) -> Result<Vec<Vec<u8>>, object::read::Error> {
             elf::EM_CUDA => !(kind == elf::SHT_NULL || kind == elf::SHT_STRTAB || is_debug(name)),
             _ => flags.0 & elf::SHF_ALLOC.0 != 0,
         };
-        if !runs || kind == elf::SHT_NOTE {
+        // For AMD's devices the arguments of a kernel stand in a note.
+        if !runs || (kind == elf::SHT_NOTE && machine != elf::EM_AMDGPU) {
             continue;
         }
         // For cubins the registers of a kernel stand in `sh_info`.
@@ -164,6 +165,7 @@ mod tests {
             compiler: String::new(),
             flags: Vec::new(),
             unconfined: None,
+            resources: Vec::new(),
         };
         let first = of_candidate(&file, &candidate).unwrap();
         candidate.plan = Some("grid = 2".to_owned());

@@ -18,3 +18,8 @@ pub(crate) fn search_path() -> Vec<Utf8PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok()).collect()
 }
+
+/// The folder of the user's data.
+pub(crate) fn data() -> Option<Utf8PathBuf> {
+    path("XDG_DATA_HOME").or_else(|| Some(path("HOME")?.join(".local/share")))
+}

@@ -12,6 +12,9 @@ pub enum BuildError {
     /// No C compiler.
     #[error("no C compiler: {0}\nhint: install gcc or clang, or name one in the variable CC")]
     NoCompiler(String),
+    /// The manifest asks for the device that is here, and there is none.
+    #[error("no device: {0}")]
+    NoDevice(String),
     /// The compiler refused a source.
     #[error("{source_file} does not compile\n{command}\n{output}")]
     Compile {

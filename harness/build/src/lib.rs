@@ -1,4 +1,4 @@
-//! Compiles kernels. The one place that knows compilers (cc, nvcc) and bindgen; used by the `build.rs` of every kernel
+//! Compiles kernels. The one place that knows compilers (cc, nvcc, hipcc, Triton) and bindgen; used by the `build.rs` of every kernel
 //! crate, and by the tool to compile candidates outside cargo.
 //!
 //! ```no_run
@@ -10,8 +10,12 @@
 //! |---|---|
 //! | [`manifest`] | the crate's table, read from disk, and the files it names |
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
+//! | `recipe` | which compiler, architecture and flags a manifest asks for |
+//! | `triton` | Python sources to device code, and the launch plan that fits it |
+//! | `resources` | registers, spills and memory of device functions, as compilers tell them |
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
+//! | `site` | the commands that compilers are given, and where they work |
 //! | `sandbox` | what a compiler may touch while it runs |
 //! | [`sanitize`] | the same sources under the sanitizers, with a driver |
 //! | [`toolchain`] | which compilers are here |
@@ -29,10 +33,14 @@ mod digest;
 mod environment;
 mod error;
 pub mod manifest;
+mod recipe;
+mod resources;
 mod sandbox;
 pub mod sanitize;
 pub mod script;
+mod site;
 pub mod toolchain;
+mod triton;
 
 pub use digest::{of_bytes as digest_of_bytes, of_file as digest_of_file};
 pub use error::BuildError;

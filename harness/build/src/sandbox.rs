@@ -67,9 +67,18 @@ impl Walls {
         let found = environment::search_path().into_iter().map(|place| place.join(&compiler.path));
         let real = named.chain(found).find_map(|path| path.canonicalize_utf8().ok());
         readable.extend(real.iter().filter_map(|path| path.parent()?.parent()).map(Utf8Path::to_owned));
+        readable.extend(compiler.roots.iter().cloned());
+        let files = manifest.generator.iter().map(Utf8Path::new).filter_map(|word| word.parent());
+        readable.extend(files.filter(|parent| *parent != "").map(|parent| folder.join(parent)));
         // The whole system is no folder of a compiler.
         readable.retain(|path| path != "/");
         Self { readable, out: out.to_owned(), scratch: scratch.to_owned(), lacking: Mutex::default() }
+    }
+
+    /// The same, and one more file to read.
+    pub(crate) fn and_read(mut self, file: Utf8PathBuf) -> Self {
+        self.readable.push(file);
+        self
     }
 
     /// Whether a file is outside of all of it.
@@ -95,6 +104,13 @@ impl Walls {
     /// What of the walls the system could not put up.
     pub(crate) fn lacking(&self) -> Option<String> {
         self.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes what other walls, for another step of the same work, lacked.
+    pub(crate) fn lack(&self, what: Option<String>) {
+        if let Some(what) = what {
+            *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        }
     }
 
     /// Runs a command inside.

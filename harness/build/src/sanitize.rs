@@ -8,8 +8,9 @@ use std::process::Command;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::{Class, Language, Manifest};
 
-use crate::compile::{Recipe, Site};
 use crate::error::BuildError;
+use crate::recipe::Recipe;
+use crate::site::Site;
 use crate::toolchain::{self, Compiler};
 
 const DRIVER: &str = include_str!("sanitize/driver.c");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::expression::Value;
-use kopt_schema::manifest::{Class, Manifest, ShapeValue};
+use kopt_schema::manifest::{Class, Language, Manifest, ShapeValue};
 use kopt_schema::plan::{self, PlanContext};
 
 use crate::bindings::{self, Bindings, EntryStruct, FieldType};
@@ -12,6 +12,10 @@ use crate::compile::{self, Built};
 use crate::environment;
 use crate::error::BuildError;
 use crate::manifest;
+
+/// Variables that decide which compiler of device code is found.
+const SEARCHED: [&str; 9] =
+    ["CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "PATH", "VIRTUAL_ENV", "KOPT_PYTHON", "XDG_DATA_HOME", "HOME"];
 
 /// The whole of a kernel crate's `build.rs`. Ends the process with a message when the kernel cannot be built.
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "a build script talks to cargo through its output")]
@@ -38,8 +42,19 @@ fn run() -> Result<Vec<String>, BuildError> {
     };
     let write = environment::text("KOPT_BINDINGS").is_some_and(|word| word == "write");
     let bindings = bindings::load(&folder, &manifest, write)?;
-    check_plan(&folder, &manifest, &bindings)?;
+    let is_complete = manifest.language != Language::Triton;
+    if let (Some(file), true) = (&manifest.launch, is_complete) {
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
+        check_plan(&folder, &manifest, &bindings, file, &text)?;
+    }
     let built = compile::compile(&folder, &manifest, &out)?;
+    // What Triton decides was not known before.
+    if let (Some(file), Some(text), Some(_), false) =
+        (&manifest.launch, &built.candidate.plan, &built.candidate.object, is_complete)
+    {
+        check_plan(&folder, &manifest, &bindings, &format!("{file}, completed"), text)?;
+    }
     let write_file = |name: &str, text: &str| {
         let path = out.join(name);
         std::fs::write(&path, text).map_err(BuildError::file(path))
@@ -50,10 +65,11 @@ fn run() -> Result<Vec<String>, BuildError> {
     lines.extend(workspace.map(|root| format!("cargo:rerun-if-changed={}", root.join("Cargo.toml"))));
     lines.push(format!("cargo:rerun-if-changed={}", folder.join("kernels")));
     let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.include_roots);
+    let named = named.chain(manifest.generator.iter().filter(|word| folder.join(word).is_file()));
     lines.extend(named.map(|path| format!("cargo:rerun-if-changed={}", folder.join(path))));
     // PATH decides whether there is an nvcc. It differs between a shell and a cargo inside cargo, so that crates that do
     // not need it must not be rebuilt for it.
-    let gpu = if manifest.class == Class::Native { &[][..] } else { &["CUDA_HOME", "CUDA_PATH", "PATH"] };
+    let gpu = if manifest.class == Class::Native { &[][..] } else { &SEARCHED };
     for name in ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS"].iter().chain(gpu) {
         lines.push(format!("cargo:rerun-if-env-changed={name}"));
     }
@@ -76,14 +92,17 @@ fn archive(manifest: &Manifest, built: &Built) {
 }
 
 /// The launch plan, against the entries, fields, sizes and knobs it may name, and against every listed shape.
-fn check_plan(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings) -> Result<(), BuildError> {
-    let Some(file) = &manifest.launch else { return Ok(()) };
-    let path = folder.join(file);
-    let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
+fn check_plan(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    bindings: &Bindings,
+    file: &str,
+    text: &str,
+) -> Result<(), BuildError> {
     let fields = |entry: &EntryStruct| entry.fields.iter().map(|field| field.name.clone()).collect();
     let entries = bindings.entries.iter().map(|entry| (entry.symbol.clone(), fields(entry))).collect();
     let context = PlanContext::of(manifest, entries);
-    let plan = plan::parse(file, &text, &context).map_err(BuildError::Manifest)?;
+    let plan = plan::parse(file, text, &context).map_err(BuildError::Manifest)?;
     let knobs = compile::knob_values(folder, manifest)?;
     for shape in &manifest.shapes {
         let mut scope = shape.scope();

@@ -38,4 +38,26 @@ pub struct Candidate {
     /// What the machine lacked to confine the compiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfined: Option<String>,
+    /// What each device function takes, as the compiler reports it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resources>,
+}
+
+/// What a device function takes of the device, as its compiler reports it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Resources {
+    /// The function.
+    pub function: String,
+    /// Registers of a thread; of vectors, where there are others.
+    pub registers: u32,
+    /// Registers that a wave shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalar_registers: Option<u32>,
+    /// Bytes of a thread that registers are spilled to.
+    pub spills: u64,
+    /// Bytes of a thread's stack, spills included.
+    pub stack: u64,
+    /// Bytes of shared memory that the code itself asks for; a launch may add to it.
+    pub shared: u64,
 }

@@ -12,7 +12,7 @@ use crate::evidence::{Estimate, Ruling, StageKind, Verdict};
 use crate::machine::Noise;
 use crate::training::TrainingStep;
 
-pub use audit::{KernelAudit, RuleInfo};
+pub use audit::{KernelAudit, KernelResources, RuleInfo};
 pub use campaign::{CampaignEvent, CampaignStatus, Tried};
 pub use gate::{GateAffected, GateKernel, GateOutcome, GateReason, GateResult, GateScope};
 
@@ -31,6 +31,8 @@ pub enum Message {
     Trial(Trial),
     /// Wrong results were handed to a crate's own check.
     Certified(Certified),
+    /// What the functions of a kernel's object take of the device.
+    Resources(KernelResources),
     /// The object of a kernel was audited.
     Audit(KernelAudit),
     /// A rule of the audit.
@@ -61,6 +63,8 @@ pub enum Message {
     TrainingStep(Box<TrainingStep>),
     /// A program that kernels need was looked for.
     Toolchain(Toolchain),
+    /// A compiler is to be fetched.
+    Install(Install),
     /// A device was looked for.
     Device(Device),
     /// Equal code was measured against itself.
@@ -434,6 +438,21 @@ pub struct Toolchain {
     /// How to get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Why what it makes may not run here: it is newer than the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<String>,
+}
+
+/// What fetches a compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Install {
+    /// The compiler.
+    pub name: String,
+    /// The commands, as a shell takes them; none where it is here already.
+    pub commands: Vec<String>,
+    /// They were run.
+    pub ran: bool,
 }
 
 /// A device: the processor, or one that a backend of the workspace uses.

@@ -79,6 +79,18 @@ pub const STANDARD: &[StandardOperator] = &[
         parameters: &[size("rows"), size("cols")],
         entries: &["softmax"],
     },
+    StandardOperator {
+        name: "cross_entropy",
+        summary: "loss of each row of logits against its target: log(sum(exp(x))) - x[target]",
+        parameters: &[size("rows"), size("cols")],
+        entries: &["cross_entropy"],
+    },
+    StandardOperator {
+        name: "decode_attention",
+        summary: "attention of the last s positions to all t of them, heads of k and v shared by groups",
+        parameters: &[size("b"), size("h"), size("h_kv"), size("s"), size("t"), size("d")],
+        entries: &["decode_attention"],
+    },
 ];
 
 /// The standard operator of that name.

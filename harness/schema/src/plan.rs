@@ -71,7 +71,8 @@ pub struct LaunchTable {
     pub when: Option<Written>,
     /// One to three sizes; a launch with a zero among them is skipped.
     pub grid: Vec<Written>,
-    /// One to three sizes.
+    /// One to three sizes. A kernel of Triton has its own.
+    #[serde(default)]
     pub block: Vec<Written>,
     /// Blocks of a cluster, one to three sizes.
     #[serde(default)]

@@ -12,6 +12,7 @@ use super::shape;
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
+use crate::parallel;
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "matmul_backward";
@@ -181,18 +182,14 @@ impl Product {
             return product;
         }
         let right: Vec<f64> = right.iter().copied().map(f64::from).collect();
-        let sums = product.values.chunks_exact_mut(cols).zip(product.magnitudes.chunks_exact_mut(cols));
-        for (left, (values, magnitudes)) in left.chunks_exact(inner).zip(sums) {
-            for (factor, right) in left.iter().zip(right.chunks_exact(cols)) {
-                let factor = f64::from(*factor);
-                // Along a row of `right`, so that the compiler can do several columns at once.
-                for ((value, magnitude), other) in values.iter_mut().zip(magnitudes.iter_mut()).zip(right) {
-                    let term = factor * other;
-                    *value += term;
-                    *magnitude += term.abs();
-                }
+        let rows = (parallel::PART / (inner * cols)).max(BLOCK_ROWS);
+        let sums = product.values.chunks_mut(rows * cols).zip(product.magnitudes.chunks_mut(rows * cols));
+        parallel::each(left.chunks(rows * inner).zip(sums), |(left, (values, magnitudes))| {
+            let sums = values.chunks_mut(BLOCK_ROWS * cols).zip(magnitudes.chunks_mut(BLOCK_ROWS * cols));
+            for (left, (values, magnitudes)) in left.chunks(BLOCK_ROWS * inner).zip(sums) {
+                multiply(left, &right, [inner, cols], values, magnitudes);
             }
-        }
+        });
         product
     }
 
@@ -217,6 +214,30 @@ impl Product {
         };
         let bounds = self.values.iter().zip(&self.magnitudes).map(bound).collect();
         Expected { name, values: self.values, bounds }
+    }
+}
+
+/// Rows and columns of sums that fit a first-level cache while a block of rows is multiplied.
+const BLOCK_ROWS: usize = 16;
+const BLOCK_COLS: usize = 128;
+
+/// Adds a few rows of a product to their sums, some columns after the other. The terms of each sum come in order.
+fn multiply(left: &[f32], right: &[f64], [inner, cols]: [usize; 2], values: &mut [f64], magnitudes: &mut [f64]) {
+    for from in (0..cols).step_by(BLOCK_COLS) {
+        let to = cols.min(from + BLOCK_COLS);
+        for (at, right) in right.chunks_exact(cols).enumerate() {
+            let sums = values.chunks_exact_mut(cols).zip(magnitudes.chunks_exact_mut(cols));
+            for (left, (values, magnitudes)) in left.chunks_exact(inner).zip(sums) {
+                let factor = f64::from(left[at]);
+                let sums = values[from..to].iter_mut().zip(&mut magnitudes[from..to]);
+                // Along a row of `right`, so that the compiler can do several columns at once.
+                for ((value, magnitude), other) in sums.zip(&right[from..to]) {
+                    let term = factor * other;
+                    *value += term;
+                    *magnitude += term.abs();
+                }
+            }
+        }
     }
 }
 
@@ -373,6 +394,21 @@ mod tests {
             };
             let expected = Matmul.expect("matmul", &case, &inputs, distribution.rounding()).remove(0);
             assert!(!within(&expected, &plain(&tf32("a"), &tf32("b"), [33, 65, 31])), "{distribution:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_product_in_parts_is_the_plain_loop() {
+        let (m, n, k) = (3 * BLOCK_ROWS + 5, BLOCK_COLS + 130, 300);
+        assert!(BLOCK_ROWS * n * k > parallel::PART);
+        let case = case(m, n, k);
+        let inputs = Matmul.inputs("matmul", &case, Distribution::Normal, &mut Draw::new(4, "parts"));
+        let (a, b) = (inputs.floats("a"), inputs.floats("b"));
+        let c = Matmul.expect("matmul", &case, &inputs, Rounding::Random).remove(0);
+        for (at, value) in c.values.iter().enumerate() {
+            let (row, col) = (at / n, at % n);
+            let term = |i: usize| f64::from(a[row * k + i]) * f64::from(b[i * n + col]);
+            assert_eq!(*value, (0..k).fold(0.0, |sum, i| sum + term(i)), "{row} {col}");
         }
     }
 

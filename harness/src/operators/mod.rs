@@ -1,6 +1,8 @@
 //! The standard operators, one file each: f64 reference, error model, cost, input distributions, buffer roles, odd shapes.
 //! `op = "softmax"` in a manifest takes everything from here.
 
+mod cross_entropy;
+mod decode_attention;
 mod grouped_matmul;
 mod matmul;
 mod rmsnorm;
@@ -9,6 +11,8 @@ mod softmax;
 use kopt_schema::manifest::{Shape, ShapeValue};
 use kopt_schema::operator::{self, Parameter};
 
+pub use cross_entropy::CrossEntropy;
+pub use decode_attention::DecodeAttention;
 pub use grouped_matmul::GroupedMatmul;
 pub use matmul::Matmul;
 pub use rmsnorm::RmsNorm;
@@ -23,6 +27,8 @@ use crate::kernel::Kernel;
 #[must_use]
 pub fn standard(name: impl AsRef<str>) -> Box<dyn Kernel> {
     match name.as_ref() {
+        "cross_entropy" => Box::new(CrossEntropy),
+        "decode_attention" => Box::new(DecodeAttention),
         "grouped_matmul" => Box::new(GroupedMatmul),
         "matmul" => Box::new(Matmul),
         "rmsnorm" => Box::new(RmsNorm),

@@ -33,7 +33,7 @@ pub(crate) struct Loaded {
 /// Why there is nothing to run.
 #[derive(Debug, Clone)]
 pub(crate) enum Absent {
-    /// The compiler was missing when the crate was built: trials are ignored.
+    /// The compiler was missing when the crate was built, or nothing runs what it made: trials are ignored.
     NotCompiled(String),
     /// Something is wrong: trials fail.
     Wrong(String),
@@ -60,6 +60,9 @@ impl Loaded {
         let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
         if candidate.format > FORMAT_VERSION {
             return Err(wrong(format!("format {} is newer than {FORMAT_VERSION}", candidate.format)));
+        }
+        if candidate.class == Class::Launcher && candidate.object.is_some() {
+            return Err(Absent::NotCompiled("no backend for class launcher in this version".to_owned()));
         }
         let Some(object) = &candidate.object else {
             return Err(Absent::NotCompiled(candidate.missing.unwrap_or_else(|| "not compiled".to_owned())));

@@ -3,7 +3,7 @@
 //! hangs or crashes fails its trial and nothing else.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kopt_schema::manifest::{Class, Manifest};
@@ -29,6 +29,8 @@ struct Suite {
     kernel: &'static dyn Kernel,
     manifest: Manifest,
     candidate: Result<Loaded, Absent>,
+    /// Why there is no device, once a trial has found out: drawing inputs for the next one takes seconds.
+    no_device: OnceLock<String>,
     output: Output,
 }
 
@@ -37,7 +39,8 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
     let arguments = Arguments::from_args();
     let manifest = package.manifest();
     let candidate = Loaded::of(package, &manifest);
-    let suite = Arc::new(Suite { package, kernel, manifest, candidate, output: Output::open()? });
+    let suite =
+        Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), output: Output::open()? });
     let test = |spec: TrialSpec| {
         let suite = Arc::clone(&suite);
         Test::ignorable_test(spec.name.clone(), move || match suite.judge(&spec) {
@@ -89,6 +92,9 @@ impl Suite {
             Err(Absent::NotCompiled(reason)) => return (Verdict::Ignored(reason.clone()), None),
             Err(Absent::Wrong(reason)) => return (Verdict::Failed(reason.clone()), Some(FailureKind::Setup)),
         };
+        if let Some(reason) = self.no_device.get() {
+            return (Verdict::Ignored(reason.clone()), None);
+        }
         let seeds = match self.seeds(spec.heavy) {
             Ok(seeds) => seeds,
             Err(reason) => return (Verdict::Failed(reason), Some(FailureKind::Setup)),
@@ -99,7 +105,13 @@ impl Suite {
                 seeds.iter().map(|seed| Attempt::new(self.kernel, &self.manifest, spec, *seed)).collect();
             match attempt(self.kernel, &self.manifest, candidate, &attempts) {
                 Ok(()) => {}
-                Err((_, loss)) if loss.no_device => return (Verdict::Ignored(loss.message), None),
+                Err((_, loss)) if loss.no_device => {
+                    // Where code of the candidate runs on the host, its word is for its own trial only.
+                    if candidate.class == Class::Device {
+                        let _ = self.no_device.set(loss.message.clone());
+                    }
+                    return (Verdict::Ignored(loss.message), None);
+                }
                 Err((number, loss)) => {
                     let Attempt { case, seed, .. } = &attempts[number];
                     let text = format!(

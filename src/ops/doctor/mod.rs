@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `toolchains` | compilers and libraries, and which kernels need them |
+//! | `install` | what fetches a compiler |
 //! | `subject` | a kernel that something is measured with |
 //! | `devices` | devices and their ceilings |
 //! | `noise` | equal code against itself |
@@ -11,6 +12,7 @@
 
 mod conclusion;
 mod devices;
+pub mod install;
 mod noise;
 mod selftest;
 mod subject;

@@ -3,7 +3,7 @@
 
 use camino::Utf8PathBuf;
 use kopt_build::toolchain::{self, Compiler};
-use kopt_schema::manifest::{Backend, Class, Language};
+use kopt_schema::manifest::{Class, Language};
 use kopt_schema::message::{Message, Toolchain};
 
 use crate::error::Result;
@@ -25,7 +25,7 @@ struct Wanted {
     hint: &'static str,
 }
 
-const WANTED: [Wanted; 6] = [
+const WANTED: [Wanted; 7] = [
     Wanted {
         name: "cc",
         look: || toolchain::host(false).map_err(|error| first_line(&error.to_string())),
@@ -40,17 +40,24 @@ const WANTED: [Wanted; 6] = [
     },
     Wanted {
         name: "nvcc",
-        look: || toolchain::nvcc().map_err(|error| before(&error, "; pip install")),
-        needs: |kernel| kernel.manifest.backend == Backend::Cuda,
-        hint: "pip install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' \
-               'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'; put site-packages/nvidia/cu13/bin on PATH and \
-               its lib on LIBRARY_PATH",
+        look: || toolchain::nvcc().map_err(|error| before(&error, "; `cargo kopt")),
+        needs: |kernel| kernel.manifest.language == Language::Cuda,
+        hint: "`cargo kopt doctor --install cuda` prints what fetches it from PyPI, and runs it with --yes",
     },
     Wanted {
         name: "hipcc",
-        look: toolchain::hipcc,
-        needs: |kernel| kernel.manifest.backend == Backend::Hip,
-        hint: "Debian's packages are hipcc and libamdhip64-dev; where nvcc is on PATH, set HIP_PLATFORM=amd",
+        look: || toolchain::hipcc().map_err(|error| before(&error, "; `cargo kopt")),
+        needs: |kernel| kernel.manifest.language == Language::Hip,
+        hint: "`cargo kopt doctor --install hip` prints what fetches it from Debian, and runs it with --yes",
+    },
+    Wanted {
+        name: "triton",
+        look: || match toolchain::triton() {
+            Ok(python) => Ok(python.compiler()),
+            Err(error) => Err(before(&error, "; `cargo kopt")),
+        },
+        needs: |kernel| kernel.manifest.language == Language::Triton,
+        hint: "`cargo kopt doctor --install triton` prints what fetches it from PyPI, and runs it with --yes",
     },
     Wanted {
         name: "libclang",
@@ -74,11 +81,15 @@ pub fn look(kernels: &[Kernel]) -> Vec<Tool> {
             needed_by: needed_by.map(|kernel| kernel.member.name.clone()).collect(),
             missing: None,
             hint: None,
+            mismatch: None,
         };
         match (wanted.look)() {
-            Ok(found) => {
-                Tool { path: Some(whole(&found).to_string()), version: Some(shortened(&found.version)), ..tool }
-            }
+            Ok(found) => Tool {
+                path: Some(whole(&found).to_string()),
+                version: Some(shortened(&found.version)),
+                mismatch: (wanted.name == "nvcc").then(|| toolchain::newer_than_driver(&found)).flatten(),
+                ..tool
+            },
             Err(why) => Tool { missing: Some(why), hint: Some(wanted.hint.to_owned()), ..tool },
         }
     };
@@ -105,6 +116,9 @@ pub fn tell(shell: &mut Shell, tools: &[Tool]) -> Result<()> {
     shell.say(&table.render());
     for tool in tools {
         shell.message(&Message::Toolchain(tool.clone()))?;
+        if let Some(mismatch) = &tool.mismatch {
+            shell.warn(mismatch);
+        }
         if let (Some(why), Some(hint), false) = (&tool.missing, &tool.hint, tool.needed_by.is_empty()) {
             let names = tool.needed_by.join(", ");
             shell.tell(&format!(

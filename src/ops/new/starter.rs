@@ -1,6 +1,7 @@
 //! What a new crate starts from: the baseline kernels of the example crates for a standard operator, a small vector
 //! operator for one's own, and the few lines of Rust that every kernel crate has.
 
+use kopt_schema::DType;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
 use kopt_schema::operator;
@@ -28,34 +29,88 @@ macro_rules! template {
 struct Example {
     op: &'static str,
     backend: Backend,
+    dtype: DType,
     kernels: &'static [(&'static str, &'static str)],
 }
 
 /// What can be started from; the operators on offer are those of this table.
 const EXAMPLES: &[Example] = &[
     Example {
+        op: "cross_entropy",
+        backend: Backend::Cuda,
+        dtype: DType::Bf16,
+        kernels: kernels!(
+            "cross-entropy-cuda",
+            "cross_entropy.h",
+            "cross_entropy.cu",
+            "cross_entropy.launch.toml",
+            "cross_entropy.bindings.rs"
+        ),
+    },
+    Example {
+        op: "decode_attention",
+        backend: Backend::Cuda,
+        dtype: DType::Bf16,
+        kernels: kernels!(
+            "decode-attention-cuda",
+            "decode_attention.h",
+            "decode_attention.cu",
+            "decode_attention.launch.toml",
+            "decode_attention.bindings.rs"
+        ),
+    },
+    Example {
         op: "grouped_matmul",
         backend: Backend::Cpu,
+        dtype: DType::F32,
         kernels: kernels!("grouped-matmul-cpu", "grouped_matmul.h", "grouped_matmul.c", "grouped_matmul.bindings.rs"),
+    },
+    Example {
+        op: "grouped_matmul",
+        backend: Backend::Cuda,
+        dtype: DType::Bf16,
+        kernels: kernels!(
+            "grouped-matmul-cuda",
+            "grouped_matmul.h",
+            "grouped_matmul.cu",
+            "grouped_matmul.launch.toml",
+            "grouped_matmul.bindings.rs"
+        ),
     },
     Example {
         op: "matmul",
         backend: Backend::Cpu,
+        dtype: DType::F32,
         kernels: kernels!("matmul-cpu", "matmul.h", "matmul.c", "matmul.bindings.rs"),
+    },
+    Example {
+        op: "matmul",
+        backend: Backend::Cuda,
+        dtype: DType::Bf16,
+        kernels: kernels!("matmul-cuda", "matmul.h", "matmul.cu", "matmul.launch.toml", "matmul.bindings.rs"),
     },
     Example {
         op: "rmsnorm",
         backend: Backend::Cpu,
+        dtype: DType::F32,
         kernels: kernels!("rmsnorm-cpu", "rmsnorm.h", "rmsnorm.c", "rmsnorm.bindings.rs"),
+    },
+    Example {
+        op: "rmsnorm",
+        backend: Backend::Cuda,
+        dtype: DType::Bf16,
+        kernels: kernels!("rmsnorm-cuda", "rmsnorm.h", "rmsnorm.cu", "rmsnorm.launch.toml", "rmsnorm.bindings.rs"),
     },
     Example {
         op: "softmax",
         backend: Backend::Cpu,
+        dtype: DType::F32,
         kernels: kernels!("softmax-cpu", "softmax.h", "softmax.c", "softmax.bindings.rs"),
     },
     Example {
         op: "softmax",
         backend: Backend::Cuda,
+        dtype: DType::F32,
         kernels: kernels!("softmax-cuda", "softmax.h", "softmax.cu", "softmax.launch.toml", "softmax.bindings.rs"),
     },
 ];
@@ -72,6 +127,15 @@ const SHAPES: &[(&str, &[&str])] = &[
             r#"rows = 256, groups = 8, k = 128, n = 128, routing = "empty""#,
             r#"rows = 256, groups = 8, k = 128, n = 128, routing = "ragged""#,
             r#"rows = 512, groups = 16, k = 128, n = 256, routing = "ragged""#,
+        ],
+    ),
+    (
+        "decode_attention",
+        &[
+            "b = 1, h = 8, h_kv = 2, s = 1, t = 1024, d = 128",
+            "b = 4, h = 8, h_kv = 8, s = 1, t = 512, d = 128",
+            "b = 2, h = 8, h_kv = 8, s = 16, t = 512, d = 128",
+            "b = 1, h = 4, h_kv = 4, s = 3, t = 333, d = 64",
         ],
     ),
     (
@@ -98,6 +162,7 @@ pub fn backends(op: &str) -> impl Iterator<Item = Backend> {
 pub struct Starter {
     op: String,
     backend: Backend,
+    dtype: DType,
     shapes: &'static [&'static str],
     lib: &'static str,
     kernels: Vec<(String, &'static str)>,
@@ -124,7 +189,8 @@ impl Starter {
         let shapes =
             SHAPES.iter().find(|(name, _)| *name == op || name.is_empty()).map_or(OWN_SHAPES, |(_, shapes)| shapes);
         let kernels = example.kernels.iter().map(|(file, text)| ((*file).to_owned(), *text)).collect();
-        Ok(Self { op: op.to_owned(), backend, shapes, lib: template!("lib.rs.in"), kernels })
+        let dtype = example.dtype;
+        Ok(Self { op: op.to_owned(), backend, dtype, shapes, lib: template!("lib.rs.in"), kernels })
     }
 
     /// A small vector operator with its mathematics in the crate, to be replaced by one's own.
@@ -154,18 +220,25 @@ impl Starter {
             }
             Backend::Hip => return Err(Error::new(Exit::Usage, "no kernel to start from for hip")),
         }
-        Ok(Self { op: op.to_owned(), backend, shapes: OWN_SHAPES, lib: template!("own_lib.rs.in"), kernels })
+        let (shapes, lib) = (OWN_SHAPES, template!("own_lib.rs.in"));
+        Ok(Self { op: op.to_owned(), backend, dtype: DType::F32, shapes, lib, kernels })
     }
 
     /// Every file of the crate. A crate that is its own root also gets what a workspace would give it.
     pub fn files(&self, name: &str, harness: &Harness, is_root: bool) -> Vec<NewFile> {
         let shapes: String = self.shapes.iter().map(|shape| format!("    {{ {shape} }},\n")).collect();
+        // f32 is what a manifest means that says nothing.
+        let dtype = match self.dtype {
+            DType::F32 => String::new(),
+            other => format!("dtype = \"{}\"\n", other.name()),
+        };
         let fill = |text: &str| {
             text.replace("{{name}}", name)
                 .replace("{{crate}}", &name.replace('-', "_"))
                 .replace("{{op}}", &self.op)
                 .replace("{{OP}}", &self.op.to_uppercase())
                 .replace("{{backend}}", self.backend.name())
+                .replace("{{dtype}}", &dtype)
                 .replace("{{shapes}}", &shapes)
                 .replace("{{harness}}", &harness.harness)
                 .replace("{{build}}", &harness.build)
@@ -233,7 +306,7 @@ mod tests {
     fn a_misspelt_operator_gets_the_nearest() {
         let hint = |error: Error| error.failure().hint.unwrap();
         assert_eq!(hint(Starter::standard("sofmtax", Backend::Cpu).unwrap_err()), "did you mean `softmax`?");
-        assert_eq!(hint(Starter::standard("rmsnorm", Backend::Hip).unwrap_err()), "there is one for: cpu");
+        assert_eq!(hint(Starter::standard("rmsnorm", Backend::Hip).unwrap_err()), "there is one for: cpu, cuda");
         assert_eq!(hint(Starter::own("softmax", Backend::Cpu).unwrap_err()), "leave out --own");
         assert!(Starter::own("a-b", Backend::Cpu).is_err());
     }

@@ -87,7 +87,9 @@ fn agreed(world: &World, diff: &str) {
 fn every_queue_of_the_examples_applies_in_order_as_git_applies_it() {
     let examples = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("example-kernels");
     let mut applied = 0;
-    for kernel in ["grouped-matmul-cpu", "matmul-cpu", "rmsnorm-cpu", "softmax-cpu"] {
+    let cpu = ["grouped-matmul-cpu", "matmul-cpu", "rmsnorm-cpu", "softmax-cpu"];
+    let cuda = ["cross-entropy-cuda", "decode-attention-cuda", "grouped-matmul-cuda", "matmul-cuda", "rmsnorm-cuda"];
+    for kernel in cpu.into_iter().chain(cuda) {
         let mut world = World::new();
         let source = examples.join(kernel);
         let mut before: BTreeMap<_, _> = files(&source)

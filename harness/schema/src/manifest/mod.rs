@@ -58,6 +58,8 @@ pub enum Language {
     Cuda,
     /// HIP C++.
     Hip,
+    /// Python, compiled by Triton.
+    Triton,
 }
 
 impl Language {
@@ -69,6 +71,7 @@ impl Language {
             Self::Cpp => "cpp",
             Self::Cuda => "cu",
             Self::Hip => "hip",
+            Self::Triton => "py",
         }
     }
 }
@@ -199,6 +202,9 @@ pub struct Manifest {
     pub launch: Option<String>,
     /// Device architectures to compile for.
     pub arch: Vec<String>,
+    /// What makes device code of Python sources; empty for the harness's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generator: Vec<String>,
     /// Flags added to the harness's own.
     pub flags: Vec<String>,
     /// Folders outside the crate that sources may include from.
@@ -258,7 +264,7 @@ impl Manifest {
 
     /// Sources that a compiler takes: not headers, not the launch plan.
     pub fn compiled(&self) -> impl Iterator<Item = &str> {
-        const COMPILED: [&str; 7] = [".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".C"];
+        const COMPILED: [&str; 8] = [".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".C", ".py"];
         self.sources.iter().map(String::as_str).filter(|path| COMPILED.iter().any(|end| path.ends_with(end)))
     }
 }

@@ -127,8 +127,8 @@ impl Resolver<'_> {
         });
         let fits = match backend {
             Backend::Cpu => matches!(language, Language::C | Language::Cpp),
-            Backend::Cuda => language == Language::Cuda,
-            Backend::Hip => language == Language::Hip,
+            Backend::Cuda => matches!(language, Language::Cuda | Language::Triton),
+            Backend::Hip => matches!(language, Language::Hip | Language::Triton),
         };
         if !fits {
             self.wrong(
@@ -141,6 +141,13 @@ impl Resolver<'_> {
         if (backend == Backend::Cpu) != (class == Class::Native) {
             let message = format!("backend {} has no class {}", backend.name(), class.name());
             self.wrong(&["class".into()], message, "cpu: native; cuda and hip: device or launcher".to_owned());
+        }
+        if language == Language::Triton && class == Class::Launcher {
+            self.wrong(&["class".into()], "what Triton makes is of class device", None);
+        }
+        let generator = table.generator.unwrap_or_default();
+        if language != Language::Triton && !generator.is_empty() {
+            self.wrong(&["generator".into()], "only language triton has a generator", None);
         }
         let launch = match (class, table.launch) {
             (Class::Device, given) => Some(given.unwrap_or_else(|| format!("kernels/{op}.launch.toml"))),
@@ -188,7 +195,7 @@ impl Resolver<'_> {
         let arch = table.arch.or(defaults.arch).unwrap_or_else(|| match backend {
             Backend::Cpu => Vec::new(),
             Backend::Cuda => vec!["sm_90".to_owned()],
-            Backend::Hip => vec!["gfx90a".to_owned()],
+            Backend::Hip => vec![if language == Language::Triton { "gfx942" } else { "gfx90a" }.to_owned()],
         });
         Manifest {
             op,
@@ -200,6 +207,7 @@ impl Resolver<'_> {
             header,
             launch,
             arch,
+            generator,
             flags: table.flags.or(defaults.flags).unwrap_or_default(),
             include_roots: table.include_roots.unwrap_or_default(),
             shapes,
@@ -388,6 +396,24 @@ shapes = [
         assert_eq!(manifest.launch.as_deref(), Some("kernels/softmax.launch.toml"));
         assert_eq!(manifest.sources, ["kernels/softmax.cu", "kernels/softmax.launch.toml"]);
         assert_eq!(manifest.arch, ["sm_90"]);
+    }
+
+    #[test]
+    fn triton_is_a_language_of_both_gpus_and_its_source_is_python() {
+        let triton = |backend: &str, more: &str| {
+            let table = format!("backend = \"{backend}\"\nlanguage = \"triton\"{more}");
+            parse_text(&GOOD.replace("backend = \"cpu\"", &table))
+        };
+        let manifest = triton("cuda", "").unwrap();
+        assert_eq!((manifest.class, manifest.arch.as_slice()), (Class::Device, &["sm_90".to_owned()][..]));
+        assert_eq!(manifest.compiled().collect::<Vec<_>>(), ["kernels/softmax.py"]);
+        assert_eq!(triton("hip", "").unwrap().arch, ["gfx942"]);
+        let own = triton("cuda", "\ngenerator = [\"kernels/make.py\"]").unwrap();
+        assert_eq!(own.generator, ["kernels/make.py"]);
+        assert!(triton("cpu", "").unwrap_err()[0].message.contains("not written in this language"));
+        assert!(triton("cuda", "\nclass = \"launcher\"").unwrap_err()[0].message.contains("class device"));
+        let plain = GOOD.replace("op =", "generator = [\"make\"]\nop =");
+        assert!(parse_text(&plain).unwrap_err()[0].message.contains("only language triton"));
     }
 
     #[test]

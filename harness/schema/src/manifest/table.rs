@@ -13,11 +13,11 @@ use crate::dtype::DType;
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KernelTable {
-    /// The operator: a standard one (softmax, rmsnorm, matmul, grouped_matmul), or a name of one's own, a C identifier.
+    /// The operator: a standard one (softmax, rmsnorm, matmul, grouped_matmul, cross_entropy, decode_attention), or a name of one's own, a C identifier.
     pub op: String,
     /// Where the kernel runs.
     pub backend: Backend,
-    /// Default: c for cpu, cuda for cuda, hip for hip.
+    /// Default: c for cpu, cuda for cuda, hip for hip. c++ is for cpu, triton for both GPUs.
     pub language: Option<Language>,
     /// Default: native for cpu, device for GPUs.
     pub class: Option<Class>,
@@ -30,8 +30,12 @@ pub struct KernelTable {
     pub header: Option<String>,
     /// Default for class device: `kernels/<op>.launch.toml`.
     pub launch: Option<String>,
-    /// Device architectures, such as sm_90 or gfx90a. Default: sm_90, gfx90a.
+    /// Device architectures, such as sm_90a or gfx90a, or native: that of the device here. Of several, the one that the device
+    /// here is of, else the first. Default: sm_90, gfx90a; for triton on hip gfx942.
     pub arch: Option<Vec<String>>,
+    /// For language triton: a command that makes device code, a program or a Python script of the crate. Default: the
+    /// harness's own, which compiles what the source lists in KERNELS.
+    pub generator: Option<Vec<String>>,
     /// Compiler flags added to the harness's own; shown wherever the kernel is.
     pub flags: Option<Vec<String>>,
     /// Folders outside the crate that sources may include from, relative to the crate.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, Severity};
+use crate::candidate::Resources;
 use crate::manifest::Class;
 
 /// The audit of a kernel's object.
@@ -21,6 +22,16 @@ pub struct KernelAudit {
     pub refused: bool,
     /// What was found.
     pub audit: Audit,
+}
+
+/// What the functions of a kernel's object take of the device, as its compiler reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct KernelResources {
+    /// The package's name.
+    pub kernel: String,
+    /// One for each function that can be launched.
+    pub functions: Vec<Resources>,
 }
 
 /// A rule of the audit.

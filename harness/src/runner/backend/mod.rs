@@ -118,6 +118,6 @@ pub(crate) fn open(backend: manifest::Backend, without: &[Defence]) -> Result<Bo
             Ok(Box::new(cpu::Cpu::open(has(Defence::CleanCalls), has(Defence::Memory))?))
         }
         manifest::Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
-        manifest::Backend::Hip => Err(BackendError::NoDevice("this version has no HIP backend".to_owned())),
+        manifest::Backend::Hip => Err(BackendError::NoDevice("no HIP backend in this version".to_owned())),
     }
 }

@@ -1,0 +1,1 @@
+kopt_harness::kernel!();

@@ -1,0 +1,1 @@
+kopt_harness::correctness_main!(decode_attention_cuda);

@@ -1,0 +1,1 @@
+kopt_harness::latency_main!(matmul_cuda);

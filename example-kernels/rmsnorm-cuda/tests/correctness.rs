@@ -1,0 +1,1 @@
+kopt_harness::correctness_main!(rmsnorm_cuda);

@@ -1,0 +1,3 @@
+fn main() {
+    kopt_build::build();
+}

@@ -1,0 +1,1 @@
+kopt_harness::latency_main!(softmax_triton);

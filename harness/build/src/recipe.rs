@@ -1,0 +1,164 @@
+//! The compiler, the architecture and the flags that a manifest asks for. Flags belong to the harness; what a crate adds is
+//! declared in its manifest and shown.
+
+use camino::Utf8Path;
+use kopt_schema::manifest::{Class, Language, Manifest};
+
+use crate::error::BuildError;
+use crate::sandbox;
+use crate::toolchain::{self, Compiler};
+use crate::triton;
+
+/// The word that asks for the device that is here.
+const NATIVE: &str = "native";
+
+/// The compiler and flags a manifest asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    pub compiler: Result<Compiler, String>,
+    pub flags: Vec<String>,
+}
+
+/// The compiler's own words for the moment and for the file's age, as constants. A source cannot get them back: a name that is
+/// undefined once stays undefined.
+const SAME_DAY: [&str; 4] = [
+    "-Wno-builtin-macro-redefined",
+    "-D__DATE__=\"Jan-01-1970\"",
+    "-D__TIME__=\"00:00:00\"",
+    "-D__TIMESTAMP__=\"Thu-Jan-01-00:00:00-1970\"",
+];
+
+/// nvcc, with what its assembler tells of each kernel.
+const CUDA: [&str; 5] = ["-O3", "-std=c++17", "-lineinfo", "-cubin", "-Xptxas=-v"];
+
+/// hipcc, into one plain code object, with the same.
+const HIP: [&str; 6] = [
+    "-O3",
+    "-std=c++17",
+    "-gline-tables-only",
+    "--genco",
+    "--no-gpu-bundle-output",
+    "-Rpass-analysis=kernel-resource-usage",
+];
+
+/// The same for class `launcher`: objects with host code, to be linked.
+const CUDA_LAUNCHER: [&str; 5] = ["-O3", "-std=c++17", "-lineinfo", "-Xcompiler=-fPIC", "-Xptxas=-v"];
+const HIP_LAUNCHER: [&str; 5] =
+    ["-O3", "-std=c++17", "-gline-tables-only", "-fPIC", "-Rpass-analysis=kernel-resource-usage"];
+
+/// What keeps a kernel from being compiled here: a compiler that is missing, or a device that it is to be compiled for.
+#[must_use]
+pub fn lacking(manifest: &Manifest) -> Option<String> {
+    Recipe::of(Utf8Path::new("."), manifest).ok()?.compiler.err()
+}
+
+impl Recipe {
+    pub(crate) fn of(folder: &Utf8Path, manifest: &Manifest) -> Result<Self, BuildError> {
+        let mut flags: Vec<String> = Vec::new();
+        let mut compiler = match (manifest.class, manifest.language) {
+            (Class::Native, language) => {
+                let cpp = language == Language::Cpp;
+                flags.extend([if cpp { "-std=gnu++17" } else { "-std=gnu11" }, "-O3"].map(str::to_owned));
+                flags.extend(native_flag());
+                // No errno from sqrt and its like: nothing reads it, and it keeps loops from being vectorised.
+                flags.extend(["-fPIC", "-g1", "-Wall", "-Wextra", "-fno-math-errno"].map(str::to_owned));
+                // The same bytes whenever it is compiled: what was judged is what others build.
+                flags.extend(SAME_DAY.map(str::to_owned));
+                // The same bytes wherever the crate lies.
+                flags.push(format!("-ffile-prefix-map={folder}=."));
+                Ok(toolchain::host(cpp)?)
+            }
+            (Class::Device, Language::Cuda) => {
+                flags.extend(CUDA.map(str::to_owned));
+                toolchain::nvcc()
+            }
+            (Class::Device, Language::Hip) => {
+                flags.extend(HIP.map(str::to_owned));
+                toolchain::hipcc()
+            }
+            (Class::Device, Language::Triton) => triton::compiler(manifest),
+            (Class::Launcher, Language::Cuda) => {
+                flags.extend(CUDA_LAUNCHER.map(str::to_owned));
+                toolchain::nvcc()
+            }
+            (Class::Launcher, Language::Hip) => {
+                flags.extend(HIP_LAUNCHER.map(str::to_owned));
+                toolchain::hipcc()
+            }
+            (class, _) => Err(format!(
+                "backend {} with class {} cannot be compiled by this version",
+                manifest.backend.name(),
+                class.name()
+            )),
+        };
+        if manifest.class != Class::Native {
+            match architecture(manifest) {
+                Ok(name) => flags.push(match manifest.language {
+                    Language::Cuda => format!("-arch={name}"),
+                    Language::Hip => format!("--offload-arch={name}"),
+                    _ => format!("--target={}", triton::target(manifest.backend, &name)),
+                }),
+                // Without a compiler it does not matter what for.
+                Err(error) => compiler = compiler.and(Err(error.to_string())),
+            }
+        }
+        if manifest.language != Language::Triton {
+            flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
+            flags.push("-Ikernels".to_owned());
+        }
+        if let Some((flag, why)) = manifest.flags.iter().find_map(|flag| Some((flag, sandbox::refused(flag)?))) {
+            let reason = format!("the flag `{flag}` {why}: remove it from `flags`");
+            return Err(BuildError::Header { header: "Cargo.toml".to_owned(), reason });
+        }
+        flags.extend(manifest.flags.iter().cloned());
+        Ok(Self { compiler, flags })
+    }
+}
+
+fn native_flag() -> Option<String> {
+    let flag = if toolchain::target_triple().starts_with("aarch64") { "-mcpu=native" } else { "-march=native" };
+    toolchain::is_native().then(|| flag.to_owned())
+}
+
+/// The architecture to compile for: of several, the one that the device here is of, else the first. `native` is whatever the
+/// device here is.
+fn architecture(manifest: &Manifest) -> Result<String, BuildError> {
+    let listed = &manifest.arch;
+    let chosen = |device: Option<&str>| choose(listed, device).map(str::to_owned);
+    if listed.len() == 1 && listed[0] != NATIVE {
+        return Ok(listed[0].clone());
+    }
+    match toolchain::native(manifest.backend) {
+        Ok(device) => Ok(chosen(Some(&device)).unwrap_or(device)),
+        Err(error) => chosen(None).ok_or(error),
+    }
+}
+
+fn choose<'a>(listed: &'a [String], device: Option<&'a str>) -> Option<&'a str> {
+    let fits = |name: &str| device.is_some_and(|device| name == device || Some(name) == device.strip_suffix('a'));
+    let names = || listed.iter().map(String::as_str);
+    let of_device = names().find_map(|name| if name == NATIVE { device } else { fits(name).then_some(name) });
+    of_device.or_else(|| names().find(|name| *name != NATIVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_architectures_the_one_of_the_device_is_taken() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let cases: [(&[&str], Option<&str>, Option<&str>); 7] = [
+            (&["sm_80", "sm_90a"], Some("sm_90a"), Some("sm_90a")),
+            (&["sm_80", "sm_90"], Some("sm_90a"), Some("sm_90")),
+            (&["sm_80", "sm_90"], Some("sm_100a"), Some("sm_80")),
+            (&["sm_80", "sm_90"], None, Some("sm_80")),
+            (&["native", "sm_90"], None, Some("sm_90")),
+            (&["native", "sm_90"], Some("sm_120a"), Some("sm_120a")),
+            (&["native"], None, None),
+        ];
+        for (listed, device, wanted) in cases {
+            assert_eq!(choose(&list(listed), device), wanted, "{listed:?} on {device:?}");
+        }
+    }
+}

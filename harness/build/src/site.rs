@@ -1,0 +1,211 @@
+//! Where a compiler works: the folders it sees, the walls around it, and the commands that it is given.
+
+use std::process::Command;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::{Class, Language, Manifest};
+
+use crate::error::BuildError;
+use crate::sandbox::Walls;
+use crate::toolchain::Compiler;
+
+/// What a source needs to serve CUDA and HIP alike. It is on the include path of both.
+pub(crate) const DEVICE_HEADER: &str = include_str!("include/kopt_device.h");
+
+/// How objects are linked. Undefined names are refused here, with the linker's message, and not at load time. Without the
+/// toolchain's start files an object has no constructor and no writable byte but what its sources put there, and all of it is
+/// read-only once it is loaded: whatever the audit finds is the candidate's own.
+pub(crate) const LINK: [&str; 8] = [
+    "-shared",
+    "-nostartfiles",
+    "-Wl,-Bsymbolic",
+    "-Wl,-z,defs",
+    "-Wl,--as-needed",
+    "-Wl,-z,now",
+    "-Wl,-z,relro",
+    "-Wl,-z,separate-code",
+];
+
+/// How objects of class `launcher` are linked: with the start files that register device code, and for CUDA with a runtime of
+/// their own.
+pub(crate) const CUDA_LINK: [&str; 5] =
+    ["-shared", "-cudart=static", "-Xlinker=-Bsymbolic", "-Xlinker=-zdefs", "-Xlinker=-znow"];
+pub(crate) const HIP_LINK: [&str; 4] = ["-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,-z,now"];
+
+/// Variables that compilers take flags and folders of headers from: those belong to the harness, and would mix in another
+/// installation's.
+const UNHEARD: [&str; 9] = [
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "HIPCC_COMPILE_FLAGS_APPEND",
+    "HIPCC_LINK_FLAGS_APPEND",
+    "HIPCC_VERBOSE",
+    "CCC_OVERRIDE_OPTIONS",
+];
+
+/// Where a compiler works, and with what.
+pub(crate) struct Site<'a> {
+    pub folder: &'a Utf8Path,
+    pub manifest: &'a Manifest,
+    pub compiler: &'a Compiler,
+    pub flags: &'a [String],
+    walls: Walls,
+    pub out: &'a Utf8Path,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn new(
+        folder: &'a Utf8Path,
+        manifest: &'a Manifest,
+        compiler: &'a Compiler,
+        flags: &'a [String],
+        out: &'a Utf8Path,
+        scratch: &Utf8Path,
+    ) -> Self {
+        let walls = Walls::new(folder, manifest, compiler, out, scratch);
+        Self { folder, manifest, compiler, flags, walls, out }
+    }
+
+    /// Compiles one source; the object, and what the compiler said.
+    pub(crate) fn compile(&self, source: &str) -> Result<(Utf8PathBuf, String), BuildError> {
+        let stem = source.replace('/', "-");
+        let (object, dependencies) = (self.out.join(format!("{stem}.o")), self.out.join(format!("{stem}.d")));
+        let mut command = Command::new(&self.compiler.path);
+        command.current_dir(self.folder).args(self.flags);
+        let is_cubin = self.manifest.class == Class::Device && self.manifest.language == Language::Cuda;
+        if is_cubin && !source.ends_with(".cu") {
+            command.args(["-x", "cu"]);
+        }
+        command.arg(source).arg("-o").arg(&object);
+        if self.manifest.class != Class::Device {
+            command.arg("-c");
+        }
+        command.args(["-MMD", "-MF"]).arg(&dependencies);
+        let include = self.out.join("include");
+        if self.manifest.class != Class::Native {
+            std::fs::create_dir_all(&include).map_err(BuildError::file(&include))?;
+            let header = include.join("kopt_device.h");
+            std::fs::write(&header, DEVICE_HEADER).map_err(BuildError::file(&header))?;
+            command.arg(format!("-I{include}"));
+        }
+        // Where nvcc is on PATH, hipcc would hand on to it.
+        command.env("HIP_PLATFORM", "amd");
+        let keep = self.out.join("keep");
+        if is_cubin {
+            std::fs::create_dir_all(&keep).map_err(BuildError::file(&keep))?;
+            command.args(["-keep", "-keep-dir"]).arg(&keep);
+        }
+        let said = self.run(command, source)?;
+        check_includes(self.folder, self.manifest, self.compiler, source, &dependencies, &include)?;
+        if is_cubin {
+            keep_ptx(&keep, &object)?;
+        }
+        Ok((object, said))
+    }
+
+    /// Links objects into one shared object.
+    pub(crate) fn link(&self, objects: &[Utf8PathBuf]) -> Result<Utf8PathBuf, BuildError> {
+        let shared = self.out.join("kernel.so");
+        let mut command = Command::new(&self.compiler.path);
+        command.current_dir(self.folder).env("HIP_PLATFORM", "amd");
+        match (self.manifest.class, self.manifest.language) {
+            (Class::Launcher, Language::Cuda) => {
+                command.args(CUDA_LINK);
+                // Where NVIDIA's packages of PyPI have it.
+                let beside = self.compiler.path.parent().and_then(Utf8Path::parent).map(|home| home.join("lib"));
+                command.args(beside.filter(|folder| folder.is_dir()).map(|folder| format!("-L{folder}")));
+            }
+            (Class::Launcher, _) => drop(command.args(HIP_LINK)),
+            _ => drop(command.args(LINK)),
+        }
+        command.args(objects).arg("-lm").arg("-o").arg(&shared);
+        self.run(command, "the linked object")?;
+        Ok(shared)
+    }
+
+    /// What of the walls the system could not put up.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        self.walls.lacking()
+    }
+
+    /// Runs a command inside the site's walls; what it said on standard error.
+    pub(crate) fn run(&self, command: Command, source: &str) -> Result<String, BuildError> {
+        self.run_inside(&self.walls, command, source).map(|[_, said]| said)
+    }
+
+    /// Runs a command inside other walls; what it said on standard output and error.
+    pub(crate) fn run_inside(
+        &self,
+        walls: &Walls,
+        mut command: Command,
+        source: &str,
+    ) -> Result<[String; 2], BuildError> {
+        let failed = |output: String, command: &Command| BuildError::Compile {
+            source_file: source.to_owned(),
+            command: format!("{command:?}").replace('"', ""),
+            output,
+        };
+        // Compilers speak the user's language otherwise, and messages are compared and searched.
+        command.env("LC_ALL", "C");
+        for name in UNHEARD {
+            command.env_remove(name);
+        }
+        let output = walls.run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
+        self.walls.lack(walls.lacking());
+        let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        if output.status.success() {
+            return Ok([printed, said]);
+        }
+        Err(match walls.stumbled(self.folder, &said) {
+            Some(included) => BuildError::Include { source_file: source.to_owned(), included },
+            None => failed(said, &command),
+        })
+    }
+}
+
+/// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read
+/// the instructions.
+fn keep_ptx(keep: &Utf8Path, object: &Utf8Path) -> Result<(), BuildError> {
+    let left = keep.read_dir_utf8().map_err(BuildError::file(keep))?.filter_map(Result::ok);
+    let ptx: Vec<_> = left.filter(|entry| entry.path().extension() == Some("ptx")).collect();
+    if let [ptx] = ptx.as_slice() {
+        std::fs::rename(ptx.path(), object.with_extension("ptx")).map_err(BuildError::file(ptx.path()))?;
+    }
+    std::fs::remove_dir_all(keep).map_err(BuildError::file(keep))
+}
+
+/// What a source includes with quotes must lie in the crate or in a declared include root.
+fn check_includes(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    compiler: &Compiler,
+    source: &str,
+    dependencies: &Utf8Path,
+    own_headers: &Utf8Path,
+) -> Result<(), BuildError> {
+    let text = read(dependencies)?;
+    // What the toolchain installed is not the candidate's to change: the system's headers, and those beside the compiler.
+    let installed = compiler.path.canonicalize_utf8().ok();
+    let installed = installed.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent).map(Utf8Path::to_owned);
+    let declared = manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok());
+    let roots = declared.chain(installed).chain(own_headers.canonicalize_utf8().ok());
+    let roots: Vec<Utf8PathBuf> = roots.chain([Utf8PathBuf::from("/usr")]).collect();
+    let own = folder.canonicalize_utf8().map_err(BuildError::file(folder))?;
+    let after_target = text.split_once(": ").map_or("", |(_, list)| list);
+    for included in after_target.split_whitespace().filter(|word| *word != "\\") {
+        let path = folder.join(included);
+        let path = path.canonicalize_utf8().unwrap_or(path);
+        if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) {
+            return Err(BuildError::Include { source_file: source.to_owned(), included: included.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// The text of a file.
+pub(crate) fn read(path: &Utf8Path) -> Result<String, BuildError> {
+    std::fs::read_to_string(path).map_err(BuildError::file(path))
+}

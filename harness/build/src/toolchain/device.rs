@@ -1,0 +1,110 @@
+//! What the device here is, as the programs that come with its driver tell it: nothing of a driver is linked or loaded.
+
+use std::process::Command;
+
+use camino::Utf8PathBuf;
+use kopt_schema::manifest::Backend;
+
+use super::Compiler;
+use crate::environment;
+use crate::error::BuildError;
+
+/// The release of CUDA whose packages are fetched where no driver says which it takes.
+const RELEASE: (u32, u32) = (13, 0);
+
+/// The architecture of the first device of a backend, as its compiler names it. From compute capability 9.0 on it is the
+/// variant with all instructions of that device (`sm_90a`): what is compiled for one device need not run on another.
+///
+/// # Errors
+/// [`BuildError::NoDevice`], with what was asked.
+pub fn native(backend: Backend) -> Result<String, BuildError> {
+    let none = |why: String| BuildError::NoDevice(format!("`arch = [\"native\"]` asks for the device here, {why}"));
+    match backend {
+        Backend::Cpu => Err(none("and the processor is none".to_owned())),
+        Backend::Cuda => {
+            let said = said("nvidia-smi", &["--query-gpu=compute_cap", "--format=csv,noheader"]).map_err(none)?;
+            let first = said.lines().next().unwrap_or_default().trim();
+            let number = version(first).ok_or_else(|| none(format!("and nvidia-smi answered `{first}`")))?;
+            Ok(format!("sm_{}{}{}", number.0, number.1, if number.0 >= 9 { "a" } else { "" }))
+        }
+        Backend::Hip => {
+            let said = said("rocm_agent_enumerator", &[]).map_err(none)?;
+            // The processor is listed as gfx000.
+            let device = said.lines().map(str::trim).find(|name| name.starts_with("gfx") && *name != "gfx000");
+            device.map(str::to_owned).ok_or_else(|| none("and rocm_agent_enumerator names none".to_owned()))
+        }
+    }
+}
+
+/// Which version of NVIDIA's compiler packages fits the driver here: `13.0.*`.
+#[must_use]
+pub fn wheels() -> String {
+    // Earlier releases have no package with nvcc.
+    let (major, minor) = driver().filter(|release| *release >= RELEASE).unwrap_or(RELEASE);
+    format!("{major}.{minor}.*")
+}
+
+/// What to say of an nvcc that is newer than the driver here; nothing where it is not, or there is no driver.
+#[must_use]
+pub fn newer_than_driver(nvcc: &Compiler) -> Option<String> {
+    let (driver, compiler) = (driver()?, release(&nvcc.version)?);
+    let consequence = match compiler.0 > driver.0 {
+        true => "what it compiles does not load here",
+        false => "cubins may load here, PTX does not",
+    };
+    (compiler > driver).then(|| {
+        format!(
+            "nvcc is of CUDA {}.{}, the driver takes CUDA up to {}.{}: {consequence}; use an older nvcc or a newer driver",
+            compiler.0, compiler.1, driver.0, driver.1
+        )
+    })
+}
+
+/// The newest release of CUDA that the driver takes, if there is one.
+fn driver() -> Option<(u32, u32)> {
+    let said = said("nvidia-smi", &[]).ok()?;
+    version(said.split_once("CUDA Version:")?.1.split_whitespace().next()?)
+}
+
+/// `release 13.0, V13.0.88`.
+fn release(text: &str) -> Option<(u32, u32)> {
+    version(text.split_once("release ")?.1.split(',').next()?)
+}
+
+fn version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let homes = environment::path("ROCM_PATH").map(|home| home.join("bin"));
+    let usual = [Utf8PathBuf::from("/opt/rocm/bin")];
+    let folders = homes.into_iter().chain(environment::search_path()).chain(usual);
+    let Some(path) = folders.map(|folder| folder.join(program)).find(|path| path.is_file()) else {
+        return Err(format!("and {program}, which would know it, was not found on PATH"));
+    };
+    let output = Command::new(&path).args(arguments).output().map_err(|error| format!("and {path}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("and {path} ended with {}", output.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_and_compared_as_numbers() {
+        assert_eq!(release("Cuda compilation tools, release 13.0, V13.0.88"), Some((13, 0)));
+        assert_eq!(release("gcc 12.2"), None);
+        assert!(version("12.10") > version("12.9"));
+        assert_eq!(version("9.0\n"), Some((9, 0)));
+        assert_eq!(version("[N/A]"), None);
+    }
+
+    #[test]
+    fn a_processor_is_no_native_device() {
+        assert!(matches!(native(Backend::Cpu), Err(BuildError::NoDevice(_))));
+    }
+}

@@ -1,0 +1,107 @@
+//! nvcc and hipcc: where they are looked for, and each of these places in words for when nothing is there.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{Compiler, python, version_of};
+use crate::environment;
+
+/// nvcc, from `CUDA_HOME` or `CUDA_PATH`, `PATH`, the usual folder, or a package of a Python that is here.
+///
+/// # Errors
+/// Each place that was looked at.
+pub fn nvcc() -> Result<Compiler, String> {
+    let mut search = Search::new("nvcc");
+    let found = search
+        .home("CUDA_HOME")
+        .or_else(|| search.home("CUDA_PATH"))
+        .or_else(|| search.path())
+        .or_else(|| search.folder("/usr/local/cuda/bin"))
+        .or_else(|| search.packages());
+    search.end(found, "cuda")
+}
+
+/// hipcc, from `ROCM_PATH` or `HIP_PATH`, `PATH`, or the usual folder.
+///
+/// # Errors
+/// Each place that was looked at.
+pub fn hipcc() -> Result<Compiler, String> {
+    let mut search = Search::new("hipcc");
+    let found = search
+        .home("ROCM_PATH")
+        .or_else(|| search.home("HIP_PATH"))
+        .or_else(|| search.path())
+        .or_else(|| search.folder("/opt/rocm/bin"));
+    search.end(found, "hip")
+}
+
+/// A search for one program, and where it was not.
+struct Search {
+    program: &'static str,
+    looked: Vec<String>,
+}
+
+impl Search {
+    const fn new(program: &'static str) -> Self {
+        Self { program, looked: Vec::new() }
+    }
+
+    /// A folder that a variable names.
+    fn home(&mut self, variable: &str) -> Option<Utf8PathBuf> {
+        let Some(home) = environment::path(variable) else {
+            self.looked.push(format!("{variable} (not set)"));
+            return None;
+        };
+        self.look(&home.join("bin"), || format!("{variable} ({home}/bin)"))
+    }
+
+    fn path(&mut self) -> Option<Utf8PathBuf> {
+        let folders = environment::search_path();
+        let found = folders.iter().map(|folder| folder.join(self.program)).find(|path| path.is_file());
+        self.looked.extend(found.is_none().then(|| "PATH".to_owned()));
+        found
+    }
+
+    fn folder(&mut self, folder: &str) -> Option<Utf8PathBuf> {
+        self.look(Utf8Path::new(folder), || folder.to_owned())
+    }
+
+    /// NVIDIA's packages of PyPI: `site-packages/nvidia/cu13/bin`.
+    fn packages(&mut self) -> Option<Utf8PathBuf> {
+        let (pythons, absent) = python::all();
+        for python in &pythons {
+            for packages in &python.packages {
+                let releases = packages.join("nvidia").read_dir_utf8().ok().into_iter().flatten().flatten();
+                let mut releases: Vec<_> = releases.filter(|entry| entry.file_name().starts_with("cu")).collect();
+                // The newest first.
+                releases.sort_by(|one, other| other.file_name().cmp(one.file_name()));
+                let mut programs = releases.iter().map(|entry| entry.path().join("bin").join(self.program));
+                if let Some(found) = programs.find(|path| path.is_file()) {
+                    return Some(found);
+                }
+            }
+            let folders: Vec<&str> = python.packages.iter().map(|folder| folder.as_str()).collect();
+            self.looked.push(format!("packages of {} ({})", python.path, folders.join(", ")));
+        }
+        self.looked.extend(absent);
+        None
+    }
+
+    fn look(&mut self, folder: &Utf8Path, shown: impl Fn() -> String) -> Option<Utf8PathBuf> {
+        let path = folder.join(self.program);
+        let found = path.is_file().then_some(path);
+        self.looked.extend(found.is_none().then(shown));
+        found
+    }
+
+    fn end(self, found: Option<Utf8PathBuf>, kind: &str) -> Result<Compiler, String> {
+        let Some(path) = found else {
+            return Err(format!(
+                "{} was not found, looked at: {}; `cargo kopt doctor --install {kind}` prints what fetches it",
+                self.program,
+                self.looked.join(", ")
+            ));
+        };
+        let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
+        Ok(Compiler { path, version, roots: Vec::new() })
+    }
+}
