@@ -4,8 +4,11 @@
 //!
 //! Landlock confines a thread and what it starts: the compiler is started from a thread that is made for it.
 
-use std::process::{Command, Output};
+use std::io::{Read as _, Seek as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
@@ -13,6 +16,8 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
     RulesetError, RulesetStatus, path_beneath_rules,
 };
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::environment;
 use crate::toolchain::Compiler;
@@ -116,6 +121,42 @@ impl Walls {
     /// Runs a command inside.
     pub(crate) fn run(&self, command: &mut Command) -> std::io::Result<Output> {
         command.env("TMPDIR", &self.scratch);
+        self.inside(|| command.output())
+    }
+
+    /// Runs a command inside that runs code of a candidate: for so long at most, and what it started ends with it, unless that
+    /// has left its process group.
+    pub(crate) fn run_within(&self, command: &mut Command, limit: Duration) -> std::io::Result<Output> {
+        command.env("TMPDIR", &self.scratch).process_group(0).stdin(Stdio::null());
+        // Files: a pipe is open for as long as anyone holds it.
+        let [mut said, mut complained] = [tempfile::tempfile()?, tempfile::tempfile()?];
+        command.stdout(said.try_clone()?).stderr(complained.try_clone()?);
+        let mut child = self.inside(|| command.spawn())?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let end = Instant::now() + limit;
+        let status = loop {
+            match child.try_wait()? {
+                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+                ended => break ended,
+            }
+        };
+        // Fails only where nobody is left in the group.
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        let Some(status) = status else {
+            child.wait()?;
+            return Err(std::io::Error::other(format!("it did not end within {} s", limit.as_secs_f64())));
+        };
+        let mut text = [Vec::new(), Vec::new()];
+        for (file, text) in [&mut said, &mut complained].into_iter().zip(&mut text) {
+            file.rewind()?;
+            file.read_to_end(text)?;
+        }
+        let [stdout, stderr] = text;
+        Ok(Output { status, stdout, stderr })
+    }
+
+    /// Does something in a thread that is confined.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> std::io::Result<T> + Send) -> std::io::Result<T> {
         let lost = |_| Err(std::io::Error::other("the compiler's thread was lost"));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -124,7 +165,7 @@ impl Walls {
                     Err(error) => Some(format!("no landlock: {error}")),
                 };
                 *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = lacking;
-                command.output()
+                work()
             });
             thread.join().unwrap_or_else(lost)
         })

@@ -1,6 +1,7 @@
 //! Where a compiler works: the folders it sees, the walls around it, and the commands that it is given.
 
-use std::process::Command;
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::{Class, Language, Manifest};
@@ -45,6 +46,9 @@ const UNHEARD: [&str; 9] = [
     "HIPCC_VERBOSE",
     "CCC_OVERRIDE_OPTIONS",
 ];
+
+/// Code of a candidate that runs while it is compiled has so long.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a compiler works, and with what.
 pub(crate) struct Site<'a> {
@@ -133,12 +137,17 @@ impl<'a> Site<'a> {
 
     /// Runs a command inside the site's walls; what it said on standard error.
     pub(crate) fn run(&self, command: Command, source: &str) -> Result<String, BuildError> {
-        self.run_inside(&self.walls, command, source).map(|[_, said]| said)
+        self.hear(|command| self.walls.run(command), &self.walls, command, source).map(|[_, said]| said)
     }
 
-    /// Runs a command inside other walls; what it said on standard output and error.
-    pub(crate) fn run_inside(
+    /// Runs code of the candidate inside walls of its own; what it said on standard output and error.
+    pub(crate) fn run_inside(&self, walls: &Walls, command: Command, source: &str) -> Result<[String; 2], BuildError> {
+        self.hear(|command| walls.run_within(command, PATIENCE), walls, command, source)
+    }
+
+    fn hear(
         &self,
+        run: impl FnOnce(&mut Command) -> std::io::Result<Output>,
         walls: &Walls,
         mut command: Command,
         source: &str,
@@ -153,7 +162,7 @@ impl<'a> Site<'a> {
         for name in UNHEARD {
             command.env_remove(name);
         }
-        let output = walls.run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
+        let output = run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
         self.walls.lack(walls.lacking());
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         if output.status.success() {

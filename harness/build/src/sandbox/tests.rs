@@ -1,9 +1,12 @@
 //! Real compilers, and sources that reach for what they may not.
 
+use std::process::Command;
+use std::time::Duration;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-use super::refused;
+use super::{Walls, refused};
 use crate::compile;
 use crate::error::BuildError;
 
@@ -120,6 +123,30 @@ fn a_link_out_of_the_crate_is_no_way_out() {
     std::os::unix::fs::symlink(ground.path("beside/answers.h"), ground.path("crate/kernels/link.h")).unwrap();
     let error = ground.compile("").unwrap_err().to_string();
     assert!(error.contains("link.h"), "{error}");
+}
+
+/// Code of a candidate may not go on when the build is over.
+#[test]
+fn what_runs_too_long_is_ended_with_what_it_started() {
+    let ground = Ground::new(END);
+    let (folder, manifest) = (ground.path("crate"), ground.manifest(""));
+    let compiler = crate::toolchain::host(false).unwrap();
+    std::fs::create_dir_all(ground.path("out")).unwrap();
+    let walls = Walls::new(&folder, &manifest, &compiler, &ground.path("out"), &ground.path("out"));
+    let run = |script: &str, seconds: f64| {
+        let mut command = Command::new("/bin/sh");
+        walls.run_within(command.args(["-c", script]), Duration::from_secs_f64(seconds))
+    };
+    let said = run("sleep 600 & echo $!; echo complaint >&2; exit 3", 60.0).unwrap();
+    assert_eq!((said.status.code(), said.stderr.as_slice()), (Some(3), &b"complaint\n"[..]));
+    let left = String::from_utf8(said.stdout).unwrap();
+    let runs = || std::fs::read(format!("/proc/{}/cmdline", left.trim())).is_ok_and(|command| !command.is_empty());
+    let gone = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !runs()
+    });
+    assert!(gone, "{left} is still there");
+    assert!(run("sleep 600", 0.2).unwrap_err().to_string().contains("did not end within 0.2 s"));
 }
 
 #[test]
