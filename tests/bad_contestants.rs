@@ -501,7 +501,7 @@ fn launch(
     let patience = Duration::from_secs(60);
     let opened = judge.ask(&JudgeRequest::Open(bout), patience).unwrap();
     assert!(matches!(opened, JudgeReply::Opened(_)), "{opened:?}");
-    match judge.ask(&JudgeRequest::Launch { seed: "1".to_owned() }, patience).unwrap() {
+    match judge.ask(&JudgeRequest::Launch { seed: "1".to_owned(), shapes: Vec::new() }, patience).unwrap() {
         JudgeReply::Lost(forfeit) => Some(forfeit),
         _ => None,
     }

@@ -27,7 +27,7 @@ pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
 use series::Series;
 pub use series::{CANDIDATE, CONTROL, INCUMBENT, gain as launch_gain, usable};
-pub use slowdown::{gate_terms, is_gate};
+pub use slowdown::{gate_terms, is_gate, unsettled};
 
 /// Four times of five is what a smallest detectable effect is told for.
 const POWER: f64 = 0.8;
@@ -116,7 +116,7 @@ fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
         return match slowdown::stand(evidence, stage) {
             Slowdown::Slower(_) => Lead::Shown,
             Slowdown::Clear => Lead::RuledOut,
-            Slowdown::Undecided => Lead::Undecided,
+            Slowdown::Undecided(_) => Lead::Undecided,
         };
     }
     match stand(evidence, stage) {
@@ -155,9 +155,15 @@ pub fn verdict(evidence: &Evidence) -> Verdict {
         let direction = if evidence.identical { Direction::Same } else { Direction::CannotTell };
         return Verdict { ruling, direction, reasons, ..placeholder() };
     };
-    let series = Series::of(evidence, stage, INCUMBENT, CANDIDATE);
-    let alpha = alpha_of(evidence, stage);
-    let aggregate = Effect::of(&series.aggregate());
+    let (series, aggregate) = match is_gate(&evidence.terms) {
+        true => slowdown::told(evidence, stage),
+        false => {
+            let series = Series::of(evidence, stage, INCUMBENT, CANDIDATE);
+            let aggregate = series.aggregate();
+            (series, aggregate)
+        }
+    };
+    let (alpha, aggregate) = (alpha_of(evidence, stage), Effect::of(&aggregate));
     let shapes = series.shapes();
     let directions = kopt_stats::directions(&shapes, 2.0 * evidence.terms.shape_alpha, evidence.terms.min_gain);
     let shapes = series.cases.iter().zip(directions).map(|(case, direction)| ShapeVerdict {
@@ -310,7 +316,12 @@ fn control(evidence: &Evidence) -> Option<Effect> {
         return None;
     }
     let all = Stage { kind: StageKind::Screen, launches };
-    Some(Effect::of(&Series::of(evidence, &all, INCUMBENT, CONTROL).aggregate()))
+    // Not every launch of a gate has every shape.
+    let gains = match is_gate(&evidence.terms) {
+        true => series::by_launch(&all, INCUMBENT, CONTROL),
+        false => Series::of(evidence, &all, INCUMBENT, CONTROL).aggregate(),
+    };
+    Some(Effect::of(&gains))
 }
 
 /// The level of each look: the screen's error is spread evenly over its looks, so that the sum holds whatever the data.

@@ -1,7 +1,7 @@
 //! Launches as numbers: for each shape one log gain a launch. Blocks within a launch are brought together robustly; over
 //! launches nothing is trimmed, because they are the evidence.
 
-use kopt_schema::bout::CaseRecord;
+use kopt_schema::bout::{CaseRecord, LaunchRecord};
 use kopt_schema::evidence::{Evidence, Stage};
 use kopt_stats::{Shape, combine, median, winsorized_mean};
 
@@ -37,32 +37,36 @@ pub struct Case {
 impl Series {
     /// Gains of contestant `new` over contestant `old`. A launch in which a shape is missing is left out: it was cut off.
     pub fn of(evidence: &Evidence, stage: &Stage, old: usize, new: usize) -> Self {
-        let names: Vec<String> = match &evidence.arrangement {
-            Some(arrangement) => arrangement.cases.iter().map(|case| case.name.clone()).collect(),
-            None => Vec::new(),
-        };
-        let find = |cases: &'_ [CaseRecord], name: &str| cases.iter().position(|case| case.case == name);
-        let whole: Vec<_> = stage
-            .launches
-            .iter()
-            .filter(|launch| names.iter().all(|name| find(&launch.cases, name).is_some()))
-            .filter(|launch| launch.cases.iter().all(|case| usable(case, old.max(new))))
-            .collect();
+        let names = names(evidence);
+        Self::over(evidence, stage, old, new, |launch| names.iter().all(|name| find(launch, name).is_some()))
+    }
+
+    /// The same, each shape over the launches that have it: a gate measures no further what is settled.
+    pub fn of_each(evidence: &Evidence, stage: &Stage, old: usize, new: usize) -> Self {
+        Self::over(evidence, stage, old, new, |_| true)
+    }
+
+    fn over(
+        evidence: &Evidence,
+        stage: &Stage,
+        old: usize,
+        new: usize,
+        counts: impl Fn(&LaunchRecord) -> bool,
+    ) -> Self {
+        let usable = |launch: &&LaunchRecord| launch.cases.iter().all(|case| usable(case, old.max(new)));
+        let launches: Vec<_> = stage.launches.iter().filter(|launch| counts(launch)).filter(usable).collect();
         let core = &evidence.terms.core;
-        let case = |name: &String| {
-            let rows: Vec<&CaseRecord> = whole
-                .iter()
-                .filter_map(|launch| find(&launch.cases, name).map(|position| &launch.cases[position]))
-                .collect();
+        let case = |name: String| {
+            let rows: Vec<&CaseRecord> = launches.iter().filter_map(|launch| find(launch, &name)).collect();
             Case {
-                name: name.clone(),
-                core: core.is_empty() || core.contains(name),
+                core: core.is_empty() || core.contains(&name),
+                name,
                 gains: rows.iter().map(|row| gain(row, old, new)).collect(),
                 incumbent_s: median(&rows.iter().map(|row| seconds(row, old)).collect::<Vec<_>>()),
                 candidate_s: median(&rows.iter().map(|row| seconds(row, new)).collect::<Vec<_>>()),
             }
         };
-        Self { cases: names.iter().map(case).collect() }
+        Self { cases: names(evidence).into_iter().map(case).collect() }
     }
 
     /// For the rules.
@@ -70,10 +74,29 @@ impl Series {
         self.cases.iter().map(|case| Shape { name: &case.name, core: case.core, gains: &case.gains }).collect()
     }
 
-    /// The geometric mean over shapes, one number a launch.
+    /// The geometric mean over shapes, one number a launch that has them all: the first ones.
     pub fn aggregate(&self) -> Vec<f64> {
-        combine(&self.cases.iter().map(|case| case.gains.as_slice()).collect::<Vec<_>>())
+        let whole = self.cases.iter().map(|case| case.gains.len()).min().unwrap_or(0);
+        combine(&self.cases.iter().map(|case| &case.gains[..whole]).collect::<Vec<_>>())
     }
+}
+
+/// The geometric mean over the shapes that a launch has, one number a launch.
+pub fn by_launch(stage: &Stage, old: usize, new: usize) -> Vec<f64> {
+    let usable = |launch: &&LaunchRecord| launch.cases.iter().all(|case| usable(case, old.max(new)));
+    let launches = stage.launches.iter().filter(usable).filter(|launch| !launch.cases.is_empty());
+    let mean = |launch: &LaunchRecord| {
+        launch.cases.iter().map(|case| gain(case, old, new)).sum::<f64>() / launch.cases.len() as f64
+    };
+    launches.map(mean).collect()
+}
+
+fn names(evidence: &Evidence) -> Vec<String> {
+    evidence.arrangement.iter().flat_map(|arrangement| arrangement.cases.iter().map(|case| case.name.clone())).collect()
+}
+
+fn find<'a>(launch: &'a LaunchRecord, name: &str) -> Option<&'a CaseRecord> {
+    launch.cases.iter().find(|case| case.case == name)
 }
 
 /// Whether a record has what is asked of it. Evidence is a file, and a file can hold anything.

@@ -41,16 +41,63 @@ pub(super) fn control_least(terms: &Terms) -> f64 {
 
 /// Where a version stands in a stage, at the last look that was reached.
 pub(super) fn stand(evidence: &Evidence, stage: &Stage) -> Slowdown {
-    let reached = looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len());
-    let Some(look) = reached.max() else { return Slowdown::Undecided };
-    let named = match stage.kind {
-        StageKind::Screen => None,
-        StageKind::Confirmation => Some(suspects(evidence)),
-    };
-    let seen = Stage { kind: stage.kind, launches: stage.launches[..look].to_vec() };
-    let series = Series::of(evidence, &seen, INCUMBENT, CANDIDATE);
+    looked(evidence, stage).0
+}
+
+/// Where it stands, and which parts are neither slower nor clear. What was clear at a look stays so, and need not be measured
+/// any further; that it might have been slower all the same counts among the tests of later looks.
+fn looked(evidence: &Evidence, stage: &Stage) -> (Slowdown, Vec<Part>) {
     let levels = SlowdownLevels { shown: alpha_of(evidence, stage), ruled_out: evidence.terms.give_up_alpha };
-    slowdown(&series.shapes(), evidence.terms.max_regression, named.as_deref(), levels)
+    let parts = match stage.kind {
+        StageKind::Screen => {
+            let shapes = evidence.arrangement.as_ref().map_or(0, |arrangement| arrangement.cases.len());
+            std::iter::once(Part::Aggregate).chain((0..shapes).map(Part::Shape)).collect()
+        }
+        StageKind::Confirmation => suspects(evidence),
+    };
+    let mut open = parts.clone();
+    for look in looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len()) {
+        let seen = Stage { kind: stage.kind, launches: stage.launches[..look].to_vec() };
+        let series = Series::of_each(evidence, &seen, INCUMBENT, CANDIDATE);
+        let settled = parts.len() - open.len();
+        match slowdown(&series.shapes(), evidence.terms.max_regression, &open, settled, levels) {
+            Slowdown::Undecided(left) => open = left,
+            decided => return (decided, Vec::new()),
+        }
+    }
+    (Slowdown::Undecided(open.clone()), open)
+}
+
+/// The shapes that the next launch goes through, where these are not all: a gate is done with those that are clear.
+#[must_use]
+pub fn unsettled(evidence: &Evidence) -> Vec<String> {
+    let (Some(stage), true) = (evidence.stages.last(), is_gate(&evidence.terms)) else { return Vec::new() };
+    let open = looked(evidence, stage).1;
+    let cases = evidence.arrangement.iter().flat_map(|arrangement| &arrangement.cases);
+    match open.contains(&Part::Aggregate) {
+        true => Vec::new(),
+        false => cases
+            .enumerate()
+            .filter(|(index, _)| open.contains(&Part::Shape(*index)))
+            .map(|(_, case)| case.name.clone())
+            .collect(),
+    }
+}
+
+/// What is told of each shape, by the last stage that went through it, and of all together.
+pub(super) fn told(evidence: &Evidence, stage: &Stage) -> (Series, Vec<f64>) {
+    let mut series = Series::of_each(evidence, stage, INCUMBENT, CANDIDATE);
+    let mut aggregate = series.aggregate();
+    if let Some(screen) = evidence.stages.first().filter(|screen| screen.kind != stage.kind) {
+        let before = Series::of_each(evidence, screen, INCUMBENT, CANDIDATE);
+        if aggregate.is_empty() {
+            aggregate = before.aggregate();
+        }
+        for (case, before) in series.cases.iter_mut().zip(before.cases).filter(|(case, _)| case.gains.is_empty()) {
+            *case = before;
+        }
+    }
+    (series, aggregate)
 }
 
 /// What the screen has named.
@@ -80,6 +127,6 @@ pub(super) fn ruling(evidence: &Evidence, screen: &Stage, confirmation: Option<&
         }
         (Slowdown::Slower(_), Some(Slowdown::Clear)) => (Ruling::Accepted, vec![words::cleared(terms)]),
         (Slowdown::Slower(parts), _) => (Ruling::RolledBackNoise, vec![words::slower_once(&names(&parts), terms)]),
-        (Slowdown::Undecided, _) => (Ruling::RolledBackNoise, vec![words::not_told(screen.launches.len(), terms)]),
+        (Slowdown::Undecided(_), _) => (Ruling::RolledBackNoise, vec![words::not_told(screen.launches.len(), terms)]),
     }
 }

@@ -11,7 +11,7 @@ use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
 
-use super::{Next, below_floor, is_refused, next, placeholder, terms, verdict};
+use super::{Next, below_floor, is_refused, next, placeholder, terms, unsettled, verdict};
 
 /// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
 /// processor time.
@@ -133,7 +133,9 @@ pub(super) fn play(mut evidence: Evidence, small: Times, large: Times) -> Eviden
             }
             Next::Measure => {}
         }
-        evidence.stages.last_mut().unwrap().launches.push(launch(number, small, large));
+        let (mut launch, asked) = (launch(number, small, large), unsettled(&evidence));
+        launch.cases.retain(|case| asked.is_empty() || asked.contains(&case.case));
+        evidence.stages.last_mut().unwrap().launches.push(launch);
     }
     evidence.verdict = verdict(&evidence);
     evidence

@@ -131,9 +131,11 @@ impl Match<'_> {
             }
             let launched = Instant::now();
             let seed = self.seed.launch(number);
-            match judge.ask(&JudgeRequest::Launch { seed: seed.clone() }, patience)? {
+            let shapes = gate::unsettled(evidence);
+            let request = JudgeRequest::Launch { seed: seed.clone(), shapes: shapes.clone() };
+            match judge.ask(&request, patience)? {
                 JudgeReply::Launched(record) => {
-                    measured(&record, &seed, evidence).map_err(|wrong| judge.wrong(&wrong))?;
+                    measured(&record, &seed, &shapes, evidence).map_err(|wrong| judge.wrong(&wrong))?;
                     evidence.stages.last_mut().into_iter().for_each(|stage| stage.launches.push(record.clone()));
                 }
                 JudgeReply::Lost(forfeit) => {
@@ -188,13 +190,13 @@ impl Match<'_> {
 }
 
 /// The launch is the one that was asked for.
-fn measured(record: &LaunchRecord, seed: &str, evidence: &Evidence) -> Result<(), String> {
+fn measured(record: &LaunchRecord, seed: &str, shapes: &[String], evidence: &Evidence) -> Result<(), String> {
     if record.seed != seed {
         return Err(format!("measured seed {} instead of {seed}", record.seed));
     }
     match &evidence.arrangement {
         Some(arrangement) => {
-            record::launch(record, arrangement).map_err(|wrong| format!("gave a senseless record: {wrong}"))
+            record::launch(record, arrangement, shapes).map_err(|wrong| format!("gave a senseless record: {wrong}"))
         }
         None => Err("measured before it had opened".to_owned()),
     }

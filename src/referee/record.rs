@@ -2,7 +2,7 @@
 //! twice. What the judge answers and what a file says are checked alike, before anything is computed from them.
 
 use kopt_schema::bout::{Arrangement, BlockRecord, CaseRecord, LaunchRecord, STEPS, TraceRecord};
-use kopt_schema::evidence::{Evidence, StageKind};
+use kopt_schema::evidence::{Evidence, Stage, StageKind};
 
 use super::seeds::Master;
 use crate::gate;
@@ -18,16 +18,17 @@ const LONGEST_NS: u64 = 1_000_000_000_000_000;
 
 type Check = Result<(), String>;
 
-/// The launch is one of all the shapes of `arrangement`.
+/// The launch is one of the shapes that are named, or of all the shapes of `arrangement`.
 ///
 /// # Errors
 /// What is wrong, in words.
-pub fn launch(record: &LaunchRecord, arrangement: &Arrangement) -> Check {
+pub fn launch(record: &LaunchRecord, arrangement: &Arrangement, shapes: &[String]) -> Check {
     for (order, what) in [(&record.started, "started"), (&record.ended, "ended"), (&record.outputs, "outputs")] {
         permutation(order).map_err(|wrong| format!("`{what}` {wrong}"))?;
     }
     ensure(record.idle_s.len() == CONTESTANTS, || "`idle_s` is not one number a contestant".to_owned())?;
-    let wanted: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
+    let all: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
+    let wanted = if shapes.is_empty() { all } else { shapes.iter().map(String::as_str).collect() };
     same_names(record.cases.iter().map(|case| case.case.as_str()).collect(), wanted)?;
     record.cases.iter().try_for_each(|case| shape(case).map_err(|wrong| format!("shape `{}`: {wrong}", case.case)))
 }
@@ -99,12 +100,21 @@ pub fn evidence(evidence: &Evidence) -> Check {
     let kinds: Vec<StageKind> = evidence.stages.iter().map(|stage| stage.kind).collect();
     let known: [&[StageKind]; 3] = [&[], &[StageKind::Screen], &[StageKind::Screen, StageKind::Confirmation]];
     ensure(known.contains(&kinds.as_slice()), || "the stages are not a screen and its confirmation".to_owned())?;
-    let launches = evidence.stages.iter().flat_map(|stage| &stage.launches);
-    for (number, record) in launches.enumerate() {
-        let Some(arrangement) = &evidence.arrangement else {
-            return Err("launches without an arrangement".to_owned());
-        };
-        launch(record, arrangement).map_err(|wrong| format!("launch {number}: {wrong}"))?;
+    let Some(arrangement) = &evidence.arrangement else {
+        let none = evidence.stages.iter().all(|stage| stage.launches.is_empty());
+        return ensure(none && evidence.trace.is_empty(), || "launches without an arrangement".to_owned());
+    };
+    // Which shapes a launch had to go through follows from those before it.
+    let mut before = Evidence { stages: Vec::new(), ..evidence.clone() };
+    let mut number = 0;
+    for stage in &evidence.stages {
+        before.stages.push(Stage { kind: stage.kind, launches: Vec::new() });
+        for record in &stage.launches {
+            launch(record, arrangement, &gate::unsettled(&before))
+                .map_err(|wrong| format!("launch {number}: {wrong}"))?;
+            before.stages.iter_mut().rev().take(1).for_each(|stage| stage.launches.push(record.clone()));
+            number += 1;
+        }
     }
     let known: Vec<&str> =
         evidence.arrangement.iter().flat_map(|arrangement| &arrangement.cases).map(|case| case.name.as_str()).collect();

@@ -36,6 +36,9 @@ pub enum JudgeRequest {
     Launch {
         /// Everything random in it follows from this, hexadecimal.
         seed: String,
+        /// The shapes it goes through; all of them, where none is named.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shapes: Vec<String>,
     },
     /// Trace incumbent and candidate on one shape, in fresh processes: [`STEPS`] steps of a training run, and what it is
     /// worth to each when something of a step comes again.

@@ -4,8 +4,9 @@
 //!
 //! The hypotheses are the aggregate and every shape. The screen tests all of them and splits its level over them (Holm),
 //! because with eight shapes one of them looks slow by chance eight times as often; the confirmation tests only those that
-//! the screen has named, and so keeps its power. *Clear* is claimed of all of them at once, and needs no such division:
-//! more shapes make a false all-clear rarer.
+//! the screen has named, and so keeps its power. One that is clear at a look is settled, and needs no more launches: a quiet
+//! shape is not measured on for the sake of a noisy one. It still counts among those that the level is split over. *Clear* is
+//! claimed of all of them, and needs no such division: more shapes make a false all-clear rarer.
 
 use crate::effect::{Effect, combine};
 use crate::multiple::holm;
@@ -27,8 +28,8 @@ pub enum Slowdown {
     Slower(Vec<Part>),
     /// None of those tested is slower by the tolerance.
     Clear,
-    /// Neither: launch again, or, where the budget has ended, say that it cannot be told.
-    Undecided,
+    /// Neither is certain of these: launch again, or, where the budget has ended, say that it cannot be told.
+    Undecided(Vec<Part>),
 }
 
 /// One-sided levels.
@@ -40,30 +41,29 @@ pub struct SlowdownLevels {
     pub ruled_out: f64,
 }
 
-/// Where a version stands against `tolerance`, a share of the old time (0.02 is 2 %). Tests the `named` parts, or all of
-/// them. With fewer than two launches, or no shapes, nothing is decided.
-///
-/// # Panics
-/// When the shapes have different numbers of launches.
+/// Where a version stands against `tolerance`, a share of the old time (0.02 is 2 %), in the parts that are `open`; `settled`
+/// others were found clear before. The aggregate is over the launches that have all shapes. With fewer than two
+/// launches, or no shapes, nothing is decided.
 #[must_use]
-pub fn slowdown(shapes: &[Shape], tolerance: f64, named: Option<&[Part]>, levels: SlowdownLevels) -> Slowdown {
+pub fn slowdown(shapes: &[Shape], tolerance: f64, open: &[Part], settled: usize, levels: SlowdownLevels) -> Slowdown {
     let limit = -tolerance.ln_1p();
-    let gains: Vec<&[f64]> = shapes.iter().map(|shape| shape.gains).collect();
-    let all = || std::iter::once(Part::Aggregate).chain((0..shapes.len()).map(Part::Shape)).collect();
-    let parts: Vec<Part> = named.map_or_else(all, <[Part]>::to_vec);
+    let whole = shapes.iter().map(|shape| shape.gains.len()).min().unwrap_or(0);
+    let gains: Vec<&[f64]> = shapes.iter().map(|shape| &shape.gains[..whole]).collect();
     let effect = |part: &Part| match part {
         Part::Aggregate => Effect::of(&combine(&gains)),
-        Part::Shape(index) => Effect::of(gains.get(*index).copied().unwrap_or_default()),
+        Part::Shape(index) => Effect::of(shapes.get(*index).map_or(&[], |shape| shape.gains)),
     };
-    let effects: Vec<Effect> = parts.iter().map(effect).collect();
-    let shown = holm(&effects.iter().map(|effect| effect.p_below(limit)).collect::<Vec<_>>(), levels.shown);
-    let mut slower: Vec<usize> = (0..parts.len()).filter(|&index| shown[index]).collect();
+    let effects: Vec<Effect> = open.iter().map(effect).collect();
+    let chances = effects.iter().map(|effect| effect.p_below(limit)).chain(std::iter::repeat_n(1.0, settled));
+    let shown = holm(&chances.collect::<Vec<_>>(), levels.shown);
+    let mut slower: Vec<usize> = (0..open.len()).filter(|&index| shown[index]).collect();
     if !slower.is_empty() {
         slower.sort_by(|&a, &b| effects[a].mean.total_cmp(&effects[b].mean));
-        return Slowdown::Slower(slower.into_iter().map(|index| parts[index]).collect());
+        return Slowdown::Slower(slower.into_iter().map(|index| open[index]).collect());
     }
-    let clear = !shapes.is_empty() && effects.iter().all(|effect| effect.p_above(limit) < levels.ruled_out);
-    if clear && !effects.is_empty() { Slowdown::Clear } else { Slowdown::Undecided }
+    let is_open = |(_, effect): &(&Part, &Effect)| effect.p_above(limit) >= levels.ruled_out || shapes.is_empty();
+    let left: Vec<Part> = open.iter().zip(&effects).filter(is_open).map(|(part, _)| *part).collect();
+    if left.is_empty() && !open.is_empty() { Slowdown::Clear } else { Slowdown::Undecided(left) }
 }
 
 #[cfg(test)]
@@ -78,10 +78,14 @@ mod tests {
         (0..12).map(|launch| mean + spread / 100.0 * if launch % 2 == 0 { 1.0 } else { -1.0 }).collect()
     }
 
+    fn every_part(shapes: usize) -> Vec<Part> {
+        std::iter::once(Part::Aggregate).chain((0..shapes).map(Part::Shape)).collect()
+    }
+
     fn stand(slower: &[f64], spread: f64, named: Option<&[Part]>) -> Slowdown {
         let gains: Vec<Vec<f64>> = slower.iter().map(|slower| launches(*slower, spread)).collect();
         let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
-        slowdown(&shapes, 0.02, named, LEVELS)
+        slowdown(&shapes, 0.02, named.unwrap_or(&every_part(slower.len())), 0, LEVELS)
     }
 
     #[test]
@@ -92,8 +96,9 @@ mod tests {
         assert_eq!(stand(&[5.0, 6.0], 1.0, None), Slowdown::Slower(vec![Shape(1), Aggregate, Shape(0)]));
         let eight = [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         assert_eq!(stand(&eight, 1.0, None), Slowdown::Slower(vec![Shape(1)]));
-        assert_eq!(stand(&[2.0, 2.0], 1.0, None), Slowdown::Undecided);
-        assert_eq!(stand(&[3.0, 0.0], 3.0, None), Slowdown::Undecided);
+        assert_eq!(stand(&[2.0, 2.0], 1.0, None), Slowdown::Undecided(every_part(2)));
+        // What is clear is settled.
+        assert_eq!(stand(&[2.0, -9.0], 1.0, None), Slowdown::Undecided(vec![Shape(0)]));
         // A gain elsewhere hides nothing.
         assert_eq!(stand(&[-30.0, 10.0], 1.0, None), Slowdown::Slower(vec![Shape(1)]));
     }
@@ -103,14 +108,25 @@ mod tests {
         let named = [Part::Shape(1)];
         assert_eq!(stand(&[20.0, 0.0], 1.0, Some(&named)), Slowdown::Clear);
         assert_eq!(stand(&[0.0, 20.0], 1.0, Some(&named)), Slowdown::Slower(named.to_vec()));
-        assert_eq!(stand(&[0.0, 20.0], 1.0, Some(&[])), Slowdown::Undecided);
-        assert_eq!(stand(&[0.0], 1.0, Some(&[Part::Shape(7)])), Slowdown::Undecided);
+        assert_eq!(stand(&[0.0, 20.0], 1.0, Some(&[])), Slowdown::Undecided(Vec::new()));
+        let unknown = vec![Part::Shape(7)];
+        assert_eq!(stand(&[0.0], 1.0, Some(&unknown)), Slowdown::Undecided(unknown));
     }
 
     #[test]
     fn nothing_measured_is_not_clear() {
-        assert_eq!(slowdown(&[], 0.02, None, LEVELS), Slowdown::Undecided);
+        assert_eq!(slowdown(&[], 0.02, &every_part(0), 0, LEVELS), Slowdown::Undecided(every_part(0)));
         let shape = Shape { name: "", core: true, gains: &[-0.5] };
-        assert_eq!(slowdown(&[shape], 0.02, None, LEVELS), Slowdown::Undecided);
+        assert_eq!(slowdown(&[shape], 0.02, &every_part(1), 0, LEVELS), Slowdown::Undecided(every_part(1)));
+    }
+
+    #[test]
+    fn what_was_settled_still_shares_the_level_and_needs_no_launches() {
+        let noisy = launches(3.2, 0.9);
+        let shape = |gains| Shape { name: "", core: true, gains };
+        let shapes = [shape(noisy.as_slice()), shape(&noisy[..6])];
+        let open = [Part::Shape(0)];
+        assert_eq!(slowdown(&shapes, 0.02, &open, 0, LEVELS), Slowdown::Slower(open.to_vec()));
+        assert_eq!(slowdown(&shapes, 0.02, &open, 50, LEVELS), Slowdown::Undecided(open.to_vec()));
     }
 }

@@ -18,9 +18,9 @@ struct Shares {
     launches: f64,
 }
 
-fn stand(gains: &[Vec<f64>], named: Option<&[Part]>, shown: f64) -> Slowdown {
+fn stand(gains: &[Vec<f64>], open: &[Part], settled: usize, shown: f64) -> Slowdown {
     let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
-    slowdown(&shapes, TOLERANCE, named, SlowdownLevels { shown, ruled_out: 0.02 })
+    slowdown(&shapes, TOLERANCE, open, settled, SlowdownLevels { shown, ruled_out: 0.02 })
 }
 
 fn launches(world: &World, gains: &mut [Vec<f64>], count: usize, generator: &mut Generator) {
@@ -33,10 +33,15 @@ fn launches(world: &World, gains: &mut [Vec<f64>], count: usize, generator: &mut
 fn gate(world: &World, generator: &mut Generator, used: &mut usize) -> Slowdown {
     let schedule = Schedule::gate();
     let mut gains = vec![Vec::new(); world.effects.len()];
+    let parts = 1 + world.effects.len();
+    let mut open: Vec<Part> = std::iter::once(Part::Aggregate).chain((0..parts - 1).map(Part::Shape)).collect();
     for &look in schedule.looks() {
         launches(world, &mut gains, look, generator);
-        let named = match stand(&gains, None, schedule.alpha_per_look()) {
-            Slowdown::Undecided => continue,
+        let named = match stand(&gains, &open, parts - open.len(), schedule.alpha_per_look()) {
+            Slowdown::Undecided(left) => {
+                open = left;
+                continue;
+            }
             Slowdown::Clear => {
                 *used += look;
                 return Slowdown::Clear;
@@ -46,10 +51,10 @@ fn gate(world: &World, generator: &mut Generator, used: &mut usize) -> Slowdown 
         let mut fresh = vec![Vec::new(); world.effects.len()];
         launches(world, &mut fresh, schedule.confirmation(look), generator);
         *used += look + fresh[0].len();
-        return stand(&fresh, Some(&named), schedule.alpha());
+        return stand(&fresh, &named, 0, schedule.alpha());
     }
     *used += schedule.last();
-    Slowdown::Undecided
+    Slowdown::Undecided(open)
 }
 
 fn gates(world: &World, count: u32, seed: u64) -> Shares {
@@ -59,7 +64,7 @@ fn gates(world: &World, count: u32, seed: u64) -> Shares {
         match gate(world, &mut generator, &mut used) {
             Slowdown::Slower(_) => shares.failed += share,
             Slowdown::Clear => shares.passed += share,
-            Slowdown::Undecided => shares.inconclusive += share,
+            Slowdown::Undecided(_) => shares.inconclusive += share,
         }
     }
     shares.launches = share * used as f64;

@@ -1,9 +1,9 @@
 //! The verdicts of a gate for pull requests.
 
-use kopt_schema::evidence::{Direction, Evidence, Ruling};
+use kopt_schema::evidence::{Direction, Evidence, Ruling, Stage, StageKind};
 
-use super::super::{gate_terms, verdict};
-use super::{MS, Times, empty, play};
+use super::super::{gate_terms, terms, unsettled, verdict};
+use super::{MS, Times, empty, launch, play};
 
 /// Evidence of a gate with these times of the head on the two shapes, per cent of the base's.
 fn gated(small: u64, large: u64) -> Evidence {
@@ -60,4 +60,36 @@ fn a_gate_gives_no_verdict_on_a_disturbed_machine_and_none_for_a_tolerance_witho
     assert_eq!(told.ruling, Ruling::RolledBack);
     assert!(gate_terms(0.0).is_err() && gate_terms(1.0).is_err() && gate_terms(f64::NAN).is_err());
     assert_eq!(gate_terms(0.05).unwrap().max_regression, 0.05);
+}
+
+#[test]
+fn what_is_clear_is_not_measured_any_further_and_still_told() {
+    let evidence = gated(80, 110);
+    assert_eq!(evidence.verdict.ruling, Ruling::RolledBack, "{:?}", evidence.verdict.reasons);
+    let names = |stage: usize| {
+        let cases = evidence.stages[stage].launches.iter().map(|launch| &launch.cases);
+        cases.map(|cases| cases.iter().map(|case| case.case.as_str()).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert!(names(0).iter().all(|names| names == &["small", "large"]), "{:?}", names(0));
+    assert!(names(1).iter().all(|names| names == &["large"]), "{:?}", names(1));
+    let told: Vec<(&str, bool)> =
+        evidence.verdict.shapes.iter().map(|shape| (shape.shape.as_str(), shape.estimate.gain > 0.0)).collect();
+    assert_eq!(told, [("small", true), ("large", false)]);
+    assert!(evidence.verdict.aggregate.is_some_and(|aggregate| aggregate.gain > 0.0));
+}
+
+#[test]
+fn a_noisy_shape_is_measured_on_alone() {
+    let mut evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
+    evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
+    assert!(unsettled(&evidence).is_empty(), "all of them");
+    for number in 0..6 {
+        // Too noisy for six launches, and as often slower as faster.
+        let large = if number % 2 == 0 { MS * 103 / 100 } else { MS * 97 / 100 };
+        let launch = launch(number, Times::honest([MS; 3]), Times::honest([MS, large, MS]));
+        evidence.stages[0].launches.push(launch);
+    }
+    assert_eq!(unsettled(&evidence), ["large"]);
+    let whole = Evidence { terms: terms("default", None, false).unwrap(), ..evidence };
+    assert!(unsettled(&whole).is_empty(), "a comparison always goes through all");
 }

@@ -103,7 +103,7 @@ fn ask(subject: &Subject<'_>, interrupts: &Interrupts, timed: bool) -> Result<Fo
     if !timed {
         return Ok(Found { device, ceilings, shapes: Vec::new() });
     }
-    match judge.ask(&JudgeRequest::Launch { seed: Master::secret()?.launch(0) }, long_patience)? {
+    match judge.ask(&JudgeRequest::Launch { seed: Master::secret()?.launch(0), shapes: Vec::new() }, long_patience)? {
         JudgeReply::Launched(record) => Ok(Found { device, ceilings, shapes: quick(&record) }),
         JudgeReply::Lost(forfeit) => Err(subject.lost(&forfeit.message)),
         _ => Err(judge.wrong("answered out of turn")),

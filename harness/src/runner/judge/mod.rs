@@ -118,8 +118,8 @@ fn obey(
             Err((Some(contestant), loss)) => JudgeReply::Lost(forfeit(contestant, None, loss)),
             Err((None, loss)) => JudgeReply::Failed { message: loss.message, no_device: loss.no_device },
         },
-        (JudgeRequest::Launch { seed }, Some(judge)) => match u64::from_str_radix(&seed, 16) {
-            Ok(number) => match launch::run(judge, &seed, number) {
+        (JudgeRequest::Launch { seed, shapes }, Some(judge)) => match u64::from_str_radix(&seed, 16) {
+            Ok(number) => match launch::run(judge, &seed, number, &shapes) {
                 Ok(record) => JudgeReply::Launched(record),
                 Err(forfeit) => JudgeReply::Lost(forfeit),
             },
