@@ -85,47 +85,89 @@ fn imports(image: &Image<'_>, found: &mut Collector<'_>) {
     }
 }
 
-/// The instructions of the PTX; their number. Inline assembly may break lines, comment and label as it likes: what counts is
-/// what stands between two semicolons.
+/// The instructions of the PTX; their number. Inline assembly may break lines, comment, label and name places as it likes: what
+/// counts is what stands between two semicolons.
 fn code(ptx: &str, found: &mut Collector<'_>) -> usize {
     let (mut function, mut line, mut count) = (None, None, 0);
-    let mut statement = String::new();
-    for text in without_comments(ptx).lines().map(str::trim) {
-        if let Some(place) = text.strip_prefix(".loc") {
-            line = place.split_whitespace().nth(1).map(str::to_owned);
-            continue;
-        }
-        for part in text.split_inclusive([';', '{', '}']) {
-            statement.push_str(part.trim_end_matches([';', '{', '}']));
-            statement.push(' ');
-            if part.ends_with([';', '{', '}']) {
-                function = function_of(&statement).map(str::to_owned).or(function);
-                count += usize::from(instruction(statement.trim(), function.as_deref(), line.as_deref(), found));
-                statement.clear();
-            }
-        }
+    for statement in bare(ptx).split([';', '{', '}']) {
+        function = function_of(statement).map(str::to_owned).or(function);
+        let statement = after_what_stands_before(statement, &mut line);
+        count += usize::from(instruction(statement, function.as_deref(), line.as_deref(), found));
     }
     count
 }
 
-fn without_comments(text: &str) -> String {
+/// The text without comments and without what stands in quotes.
+fn bare(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('/') {
+    while let Some(at) = rest.find(['/', '"']) {
         bare.push_str(&rest[..at]);
-        let comment = &rest[at..];
-        let end = match comment.as_bytes().get(1) {
-            Some(b'/') => comment.find('\n'),
-            Some(b'*') => comment.find("*/").map(|end| end + 2),
+        let from = &rest[at..];
+        let end = match (from.as_bytes()[0], from.as_bytes().get(1)) {
+            (b'"', _) => from[1..].find('"').map(|end| end + 2),
+            (_, Some(b'/')) => from.find('\n'),
+            (_, Some(b'*')) => from[2..].find("*/").map(|end| end + 4),
             _ => {
                 bare.push('/');
-                Some(1)
+                rest = &from[1..];
+                continue;
             }
         };
-        rest = &comment[end.unwrap_or(comment.len())..];
+        rest = &from[end.unwrap_or(from.len())..];
         bare.push(' ');
     }
     bare + rest
+}
+
+/// An instruction without what may stand before it: labels and predicates (`$again: @%p1 bra`), and places, which no semicolon
+/// ends (`.loc 1 5 0, function_name f, inlined_at 1 9 0`, `.file 1`). The line is that of the last place.
+fn after_what_stands_before<'a>(statement: &'a str, line: &mut Option<String>) -> &'a str {
+    let mut rest = statement.trim_start();
+    loop {
+        // Two colons are part of a name: `L2::evict_last`.
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'));
+        let is_label = after.starts_with(':') && !after.starts_with("::");
+        let next = if rest.starts_with('@') {
+            rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest)
+        } else if is_label {
+            &after[1..]
+        } else if let Some(place) = word(rest, ".loc") {
+            let (number, rest) = after_place(place);
+            *line = number.map(str::to_owned);
+            rest
+        } else if let Some(place) = word(rest, ".file") {
+            after_place(place).1
+        } else {
+            return rest;
+        };
+        rest = next.trim_start();
+    }
+}
+
+/// A place's second number, and what follows it.
+fn after_place(mut rest: &str) -> (Option<&str>, &str) {
+    let mut numbers = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ',' | '+'));
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        rest = if digits > 0 {
+            numbers.push(&rest[..digits]);
+            &rest[digits..]
+        } else if let Some(name) = word(rest, "function_name") {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+            name.trim_start().trim_start_matches(is_name)
+        } else if let Some(place) = word(rest, "inlined_at") {
+            place
+        } else {
+            return (numbers.get(1).copied(), rest);
+        };
+    }
+}
+
+/// What follows a word, if the text begins with it.
+fn word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    text.strip_prefix(word).filter(|rest| rest.starts_with(char::is_whitespace))
 }
 
 /// `.visible .entry softmax(` and `.func (.param ...) name(`.
@@ -140,31 +182,17 @@ fn function_of(text: &str) -> Option<&str> {
 }
 
 /// Whether a statement is an instruction; which rules name it.
-fn instruction(statement: &str, function: Option<&str>, line: Option<&str>, found: &mut Collector<'_>) -> bool {
-    let mut bare = statement;
-    // Labels and predicates stand before an instruction: `$again: @%p1 bra`. Two colons are part of a name: `L2::evict_last`.
-    loop {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
-        let after = bare.trim_start_matches(is_name);
-        bare = if bare.starts_with('@') {
-            bare.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-        } else if after.starts_with(':') && !after.starts_with("::") {
-            after[1..].trim_start()
-        } else {
-            break;
-        };
-    }
-    if !bare.starts_with(|c: char| c.is_ascii_lowercase()) {
-        return false;
-    }
+fn instruction(bare: &str, function: Option<&str>, line: Option<&str>, found: &mut Collector<'_>) -> bool {
+    let is_instruction = bare.starts_with(|c: char| c.is_ascii_lowercase());
     let opcode = bare.split_whitespace().next().unwrap_or(bare);
     // Modifiers may stand apart from what they modify.
     let whole: String = bare.split_whitespace().collect();
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '%' | '$' | '.');
+    // Wherever such a register stands, it is read.
     let operands: Vec<&str> = bare.split(|c: char| !is_part(c)).filter(|one| !one.is_empty()).collect();
     for rule in rules::all() {
         let named = operands.iter().copied().find(|operand| rules::matches(&rule.operands, operand));
-        let what = if rules::matches(&rule.opcodes, &whole) { Some(opcode) } else { named };
+        let what = if is_instruction && rules::matches(&rule.opcodes, &whole) { Some(opcode) } else { named };
         if let Some(what) = what {
             found.add(rule.id, what, || Place {
                 symbol: function.map(str::to_owned),
@@ -174,5 +202,5 @@ fn instruction(statement: &str, function: Option<&str>, line: Option<&str>, foun
             });
         }
     }
-    true
+    is_instruction
 }

@@ -42,7 +42,19 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
     let timer = "unsigned long long t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); v += (float)t;";
     let discard = "asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(y));";
     let label = "unsigned t; asm volatile(\"{ here: mov.u32 /* not a comment's end */\\n %0,\\n %%clock; }\" : \"=r\"(t)); v += (float)t;";
+    // Places end without a semicolon, and what begins like one need not be one.
+    let behind_a_place =
+        "unsigned t; asm volatile(\"\\n.loc 1 5 0 mov.u32 %0, %%clock;\\n\" : \"=r\"(t)); v += (float)t;";
+    let split_place =
+        "unsigned t; asm volatile(\"\\n.loc 1\\n5 0\\nmov.u32 %0, %%clock;\\n\" : \"=r\"(t)); v += (float)t;";
+    let behind_a_label = "asm volatile(\"{ here:\\n.loc 1 5 0\\n there: discard.global.L2 [%0], 128; }\" :: \"l\"(y));";
+    let behind_local =
+        "unsigned t; asm volatile(\"{\\n.local .b8 z[4]; mov.u32 %0, %%clock;\\n}\" : \"=r\"(t)); v += (float)t;";
     let cases = [
+        ("", behind_a_place, "device-clock", "%clock"),
+        ("", split_place, "device-clock", "%clock"),
+        ("", behind_a_label, "device-cache-policy", "discard.global.L2"),
+        ("", behind_local, "device-clock", "%clock"),
         ("", label, "device-clock", "%clock"),
         ("__device__ int calls;", "v += atomicAdd(&calls, 1);", "device-global", "calls"),
         ("__device__ float last[2] = {1, 2};", "v += last[i & 1]; last[i & 1] = v;", "device-global", "last"),
