@@ -130,6 +130,11 @@ pub(super) fn worth(evidence: &Evidence, name: &str, probe: Probe) -> Option<Eff
     (steps.len() >= LEAST_STEPS).then(|| Effect::of(&steps))
 }
 
+/// Whether repetition seems to be worth something on a shape, certain or not.
+pub(super) fn is_doubtful(evidence: &Evidence, name: &str) -> bool {
+    PROBES.into_iter().any(|probe| worth(evidence, name, probe).is_some_and(|effect| effect.mean > CERTAIN_WORTH))
+}
+
 /// Nanoseconds of a fresh step.
 pub(super) fn fresh_ns(record: &TraceRecord, side: usize, step: usize) -> Option<f64> {
     total_ns(record, side, step, Probe::Fresh)

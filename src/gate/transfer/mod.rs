@@ -27,9 +27,11 @@ pub use skew::{KindGain, Skew};
 
 use super::series::{CANDIDATE, INCUMBENT};
 
-/// Traces of a shape, if its step is short; a long one varies little from call to call, and is traced once.
+/// Traces of a shape, if its step is short. A long one varies little from call to call, and is traced once; so is one between,
+/// unless its first trace leaves a doubt.
 const TRACES: usize = 3;
-const LONG_NS: f64 = 2e6;
+const SHORT_NS: f64 = 2e6;
+const LONG_NS: f64 = 20e6;
 
 /// Error of a statement that accuses.
 const ALPHA: f64 = 0.001;
@@ -155,9 +157,11 @@ fn names(evidence: &Evidence) -> Vec<String> {
 fn missing(evidence: &Evidence) -> Option<String> {
     let lacks = |name: &String, least: usize| {
         let records: Vec<&TraceRecord> = of_case(evidence, name).collect();
-        let is_long = |record: &&TraceRecord| longest_ns(record) > LONG_NS;
-        let wanted = if records.first().is_some_and(is_long) { 1 } else { least };
-        records.len() < wanted
+        let once = records.first().is_some_and(|record| {
+            let taken = longest_ns(record);
+            taken > LONG_NS || (taken > SHORT_NS && !memory::is_doubtful(evidence, name))
+        });
+        records.len() < if once { 1 } else { least }
     };
     let names = names(evidence);
     (1..=TRACES).find_map(|least| names.iter().find(|name| lacks(name, least)).cloned())
