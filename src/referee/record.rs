@@ -112,7 +112,9 @@ pub fn evidence(evidence: &Evidence) -> Check {
         for record in &stage.launches {
             launch(record, arrangement, &gate::unsettled(&before))
                 .map_err(|wrong| format!("launch {number}: {wrong}"))?;
-            before.stages.iter_mut().rev().take(1).for_each(|stage| stage.launches.push(record.clone()));
+            if let Some(stage) = before.stages.last_mut() {
+                stage.launches.push(record.clone());
+            }
             number += 1;
         }
     }

@@ -31,9 +31,9 @@ const AS_GOOD_AS: [(&str, &str, &str); 2] = [
     (
         "cd7594c74685",
         "b355adbca461",
-        "decisions on a GPU: since then memory of the host is moved by several threads, batches of more than 10 ms are timed twice a \
-     launch, gates leave out shapes, shapes are traced less often before an accept, and impossible times are doubted earlier; \
-     these rows have device memory and shorter batches, and none is a gate's, was traced or was doubted",
+        "decisions on a GPU: since then memory of the host is moved by several threads, batches of 5 to 50 ms are timed twice a \
+         launch, gates leave out shapes, an accept is traced less, and ceilings are doubted before the trace instead of after it; \
+         these have device memory and batches of a millisecond, and none is a gate's or was traced",
     ),
     (
         "68120f3e710e",

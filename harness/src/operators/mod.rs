@@ -55,6 +55,30 @@ fn entries(name: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// Odd shapes of an operator that works by rows, and more of them: around powers of two, a single row, a single element, none.
+fn odd_rows(more: &[(usize, usize)]) -> Vec<Shape> {
+    let usual = [
+        (1, 1),
+        (1, 2),
+        (3, 7),
+        (2, 15),
+        (5, 17),
+        (1, 31),
+        (7, 33),
+        (2, 63),
+        (3, 65),
+        (2, 127),
+        (3, 129),
+        (1, 257),
+        (2, 1023),
+        (2, 1025),
+        (1, 4099),
+        (131, 13),
+        (0, 5),
+    ];
+    usual.iter().chain(more).map(|(rows, cols)| shape(&[("rows", *rows), ("cols", *cols)])).collect()
+}
+
 /// A shape of sizes.
 fn shape(sizes: &[(&str, usize)]) -> Shape {
     let size = |size: usize| ShapeValue::Size(i64::try_from(size).unwrap_or(i64::MAX));
