@@ -22,8 +22,8 @@ const CANDIDATE: usize = 1;
 const SHORT: usize = 24;
 /// Runs with rounding noise: how far losses drift by rounding alone.
 const NOISY: u64 = 2;
-/// Seconds for which the op's calls of a step are repeated.
-const REPEATED_S: f64 = 0.05;
+/// Seconds for which the op's calls of a step are repeated, what comes between them included.
+const REPEATED_S: f64 = 0.15;
 
 /// A trouble, and whose.
 type Found<T> = std::result::Result<T, (usize, Trouble)>;

@@ -34,6 +34,7 @@ pub fn add_times(into: &mut Vec<CallTime>, times: &[CallTime]) {
             Some(known) => {
                 known.calls += time.calls;
                 known.seconds += time.seconds;
+                known.reading += time.reading;
             }
             None => into.push(time.clone()),
         }
@@ -106,6 +107,7 @@ pub fn prediction(launches: &[Launch]) -> Option<Prediction> {
             calls: row.calls,
             share: mean(at, |row| row.share),
             benchmark_gain: log_mean(at, |row| row.benchmark_gain),
+            saved: mean(at, |row| row.saved),
             step_gain: log_mean(at, |row| row.step_gain),
         })
         .collect();
@@ -126,7 +128,7 @@ pub fn prediction(launches: &[Launch]) -> Option<Prediction> {
 
 /// Logarithm of the step's gain if each call gains in the step what it gains in the benchmark.
 fn predicted(rows: &[CallShare]) -> f64 {
-    let saved: f64 = rows.iter().map(|row| row.share * (1.0 - 1.0 / (1.0 + row.benchmark_gain))).sum();
+    let saved: f64 = rows.iter().map(|row| row.saved).sum();
     -(-saved).ln_1p()
 }
 
@@ -145,16 +147,18 @@ fn shares(launch: &Launch) -> Vec<CallShare> {
             calls
                 .iter()
                 .find(|call| call.entry == own.entry && call.shape == own.shape)
-                .map(|call| call.seconds / call.calls as f64)
+                .map(|call| [call.seconds, call.reading].map(|seconds| seconds / call.calls as f64))
         };
-        let (before, after) = (find(&launch.repeated[0])?, find(&launch.repeated[1])?);
+        let ([before, read_before], [after, read_after]) = (find(&launch.repeated[0])?, find(&launch.repeated[1])?);
+        let share = own.seconds / whole;
         Some(CallShare {
             entry: own.entry.clone(),
             shape: own.shape.clone(),
             calls: own.calls / steps.len().max(1) as u64,
-            share: own.seconds / whole,
+            share,
             benchmark_gain: before / after - 1.0,
-            step_gain: own.seconds / own.calls as f64 / find(&candidate)? - 1.0,
+            saved: share * (before + read_before - after - read_after) / before,
+            step_gain: own.seconds / own.calls as f64 / find(&candidate)?[0] - 1.0,
         })
     };
     incumbent.iter().filter_map(row).collect()

@@ -93,7 +93,8 @@ fn train(
         incumbent: &incumbent,
         candidate: &candidate,
         seed: Master::secret()?,
-        terms: Terms::default(),
+        // Longer than a campaign takes: the interval is to be narrow here.
+        terms: Terms { launches: (8, 60), max_time_s: 180.0, ..Terms::default() },
     };
     match transfer::with_trainer(context, &Interrupts::watch()?, trainer, &contest, &mut |_| {})? {
         Outcome::Taken(step) => Ok(*step),

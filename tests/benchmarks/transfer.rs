@@ -22,6 +22,7 @@ struct Row {
     package: &'static str,
     keeps: &'static str,
     ruling: Ruling,
+    /// None where nothing was traced.
     bucket: &'static str,
     words: &'static str,
 }
@@ -41,7 +42,8 @@ const ROWS: [Row; 8] = [
     row("matmul-cpu", "PREPARED", Ruling::Accepted, "W1", "confirmed"),
     row("matmul-cpu", "FORWARD_ONLY", Ruling::Overfit, "W1", "a hit rate of 0 %"),
     row("matmul-cpu", "STATIC_POINTER", Ruling::IntegrityViolation, "W3", "REJECT-as-overfit"),
-    row("matmul-cpu", "STATIC_CONTENTS", Ruling::IntegrityViolation, "W3", "REJECT-as-overfit"),
+    // Every call of a launch has a weight of its own: such a cache never finds anything, and costs what it copies.
+    row("matmul-cpu", "STATIC_CONTENTS", Ruling::RolledBack, "", "is slower by 5 % or more"),
     row("matmul-cpu", "ACTIVATION", Ruling::IntegrityViolation, "W2", "REJECT-as-overfit"),
     row("matmul-cpu", "OUTPUT", Ruling::IntegrityViolation, "W2", "REJECT-as-overfit"),
     row("grouped-matmul-cpu", "EQUAL_GROUPS", Ruling::Overfit, "K1", "over-fit to groups of equal size"),
@@ -49,6 +51,9 @@ const ROWS: [Row; 8] = [
 
 /// Shapes of the matches: of matmul those whose steps are short.
 const MATMUL: [&str; 4] = ["64x256x256", "128x128x128", "100x300x200", "256x256x256"];
+/// Where what is kept is most of the work: one row of a product with a large weight. Elsewhere it is a hundredth of the step,
+/// and the rest of that kernel's gain is honest.
+const ONE_ROW: [&str; 2] = ["1x1024x1024", "64x256x256"];
 const GROUPED: [&str; 6] = ["uniform", "top2", "top1", "skewed", "empty", "ragged"];
 
 fn main() {
@@ -67,12 +72,16 @@ fn main() {
     for row in ROWS.iter().filter(wanted) {
         let (_, ground) = grounds.iter().find(|(package, _)| *package == row.package).unwrap();
         let (incumbent, mut candidate) = (ground.baseline(), ground.variant(row.keeps).unwrap());
-        if row.ruling == Ruling::IntegrityViolation {
+        if ["STATIC_POINTER", "STATIC_CONTENTS", "ACTIVATION", "OUTPUT"].contains(&row.keeps) {
             // Such memory is refused by the audit before anything is measured: what the trace makes of it is seen without.
             let found = candidate.side.audit.take().unwrap();
             assert!(found.violations().any(|finding| finding.keeps), "{}: the audit sees no memory", row.keeps);
         }
-        let shapes: &[&str] = if row.package == "matmul-cpu" { &MATMUL } else { &GROUPED };
+        let shapes: &[&str] = match row.keeps {
+            "EQUAL_GROUPS" => &GROUPED,
+            "STATIC_CONTENTS" => &ONE_ROW,
+            _ => &MATMUL,
+        };
         let (mut right, mut last, mut seconds) = (0, None, 0.0);
         for _ in 0..runs {
             let begun = Instant::now();
@@ -92,7 +101,8 @@ fn main() {
 fn as_it_must_be(row: &Row, found: &Evidence) -> bool {
     let same = |ruling: Ruling| if ruling == Ruling::AcceptedTradeOff { Ruling::Accepted } else { ruling };
     let said = found.verdict.reasons.first().is_some_and(|reason| reason.contains(row.words));
-    same(found.verdict.ruling) == row.ruling && said && transfer(found).bucket(None).name() == row.bucket
+    let bucket = row.bucket.is_empty() || transfer(found).bucket(None).name() == row.bucket;
+    same(found.verdict.ruling) == row.ruling && said && bucket
 }
 
 fn print(row: &Row, found: &Evidence, right: usize, runs: usize, seconds: f64) {

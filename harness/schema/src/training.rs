@@ -180,6 +180,9 @@ pub struct CallTime {
     pub calls: u64,
     /// Processor time of all of them.
     pub seconds: f64,
+    /// Processor time of reading what they wrote, right after each; of those of a benchmark only.
+    #[serde(default)]
+    pub reading: f64,
 }
 
 /// What the training step said of two versions of a kernel.
@@ -269,6 +272,9 @@ pub struct CallShare {
     pub share: f64,
     /// Gain when repeated on the same tensors.
     pub benchmark_gain: f64,
+    /// The share of the step that this saves, if it is so in the step, and what it saves those who read its results.
+    #[serde(default)]
+    pub saved: f64,
     /// Gain inside the step.
     pub step_gain: f64,
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn call(entry: &str, calls: u64, seconds: f64) -> CallTime {
-    CallTime { entry: entry.to_owned(), shape: "4x8".to_owned(), calls, seconds }
+    CallTime { entry: entry.to_owned(), shape: "4x8".to_owned(), calls, seconds, reading: 0.0 }
 }
 
 /// A launch in which the op takes `share` of a step of one second, and the candidate's calls take `in_step` of that time in

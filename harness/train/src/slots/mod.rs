@@ -22,6 +22,11 @@ pub fn processor_s() -> f64 {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
 
+/// What else goes through the caches between two calls of a benchmark: more than a core has of its own.
+const REST_BYTES: usize = 4 << 20;
+/// A benchmark repeats its calls at least so often.
+const LEAST_ROUNDS: usize = 3;
+
 /// The ops of a model.
 #[derive(Debug, Default)]
 pub struct Slots {
@@ -71,25 +76,33 @@ impl Slots {
         self.kept = Some(Vec::new());
     }
 
-    /// Repeats the calls that were kept, all in turn and each on its own tensors, for about `seconds`. In turn, and not each
-    /// by itself, so that the caches hold about as much of a call's data as they do in a step.
+    /// Repeats the calls that were kept, all in turn and each on its own tensors, for about `seconds`, with the caches as a
+    /// step has them: before a call the rest of the step has gone through them, and has ended with writing the call's
+    /// activation or gradient; after it, the next op reads what the call wrote. How long that takes is told, too: a
+    /// kernel that writes past the caches is faster at its reader's cost.
     ///
     /// # Errors
     /// When a call fails.
     pub fn benchmark(&mut self, seconds: f64) -> Result<Vec<CallTime>, String> {
         let mut kept = self.kept.take().unwrap_or_default();
-        for warm in [true, false] {
+        let mut rest = vec![0u64; REST_BYTES / size_of::<u64>()];
+        for rounds in [1..=1, LEAST_ROUNDS..=usize::MAX] {
             self.times.clear();
-            let mut spent = 0.0;
-            while spent == 0.0 || (spent < seconds && !warm) {
+            let begun = processor_s();
+            let mut round = 0;
+            while !kept.is_empty()
+                && (round < *rounds.start() || processor_s() - begun < seconds)
+                && round < *rounds.end()
+            {
                 for kept in &mut kept {
-                    let before = processor_s();
+                    rest.iter_mut().for_each(|word| *word = word.wrapping_add(1));
+                    std::hint::black_box(&mut rest);
+                    kept.write_fresh();
                     self.given(kept.call());
-                    spent += processor_s() - before;
+                    let (key, seconds) = (kept.key(), kept.read());
+                    self.times.entry(key).and_modify(|time| time.reading += seconds);
                 }
-                if kept.is_empty() {
-                    break;
-                }
+                round += 1;
             }
         }
         self.take_times()
@@ -111,6 +124,7 @@ impl Slots {
                     shape: shape.clone(),
                     calls: 0,
                     seconds: 0.0,
+                    reading: 0.0,
                 });
                 time.calls += 1;
                 time.seconds += seconds;

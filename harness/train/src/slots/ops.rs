@@ -10,6 +10,7 @@ impl Ops<f32> for Slots {
             entry: "rmsnorm",
             sizes: vec![("rows", inv_rms.len()), ("cols", cols)],
             reads: vec![("x", x), ("weight", weight)],
+            fresh: "x",
             indices: None,
             scalar: Some(("eps", EPS)),
             writes: vec![
@@ -35,6 +36,7 @@ impl Ops<f32> for Slots {
             entry: "rmsnorm_backward",
             sizes: vec![("rows", rows), ("cols", cols)],
             reads: vec![("x", saved.x), ("weight", saved.weight), ("inv_rms", saved.inv_rms), ("dy", dy)],
+            fresh: "dy",
             indices: None,
             scalar: None,
             writes: vec![
@@ -52,6 +54,7 @@ impl Ops<f32> for Slots {
             entry: "softmax",
             sizes: vec![("rows", x.len() / cols), ("cols", cols)],
             reads: vec![("x", x)],
+            fresh: "x",
             indices: None,
             scalar: None,
             writes: vec![Written { name: "y", values: y, row: cols, terms: cols }],
@@ -67,6 +70,7 @@ impl Ops<f32> for Slots {
             entry: "matmul",
             sizes: vec![("m", m), ("n", n), ("k", k)],
             reads: vec![("a", a), ("b", b)],
+            fresh: "a",
             indices: None,
             scalar: None,
             writes: vec![Written { name: "c", values: c, row: n, terms: k }],
@@ -82,6 +86,7 @@ impl Ops<f32> for Slots {
             entry: "matmul_backward",
             sizes: vec![("m", m), ("n", n), ("k", k)],
             reads: vec![("a", saved[0]), ("b", saved[1]), ("dc", dc)],
+            fresh: "dc",
             indices: None,
             scalar: None,
             writes: vec![
@@ -100,6 +105,7 @@ impl Ops<f32> for Slots {
             entry: "grouped_matmul",
             sizes: vec![("rows", x.len() / k), ("groups", offsets.len() - 1), ("k", k), ("n", n)],
             reads: vec![("x", x), ("w", w)],
+            fresh: "x",
             indices: Some(("offsets", offsets)),
             scalar: None,
             writes: vec![Written { name: "y", values: y, row: n, terms: k }],
