@@ -162,9 +162,9 @@ fn lines(step: &TrainingStep) -> Vec<(&'static str, String)> {
         let small = if prediction.share < LEAST_SHARE { ": too little to be seen in it" } else { "" };
         lines.push(("Share", format!("{} takes {op} of the incumbent's step{small}", step.op)));
         let met = if prediction.covered {
-            "the measured interval holds it"
+            "the measured interval meets it"
         } else {
-            "the measured interval does NOT hold it"
+            "the measured interval does NOT meet it"
         };
         let repeated = 100.0 * prediction.benchmark_gain;
         lines.push((

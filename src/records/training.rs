@@ -23,7 +23,7 @@ pub fn words(training: &Training) -> String {
 /// What the op's share of the step lets expect.
 fn predicted(figures: &TrainingFigures) -> String {
     let Some(predicted) = &figures.predicted else { return String::new() };
-    let held = if predicted.covered { "" } else { ", which the interval does NOT hold" };
+    let held = if predicted.covered { "" } else { ", which the interval does NOT meet" };
     let (gain, share) = (numbers::gain(predicted.gain.gain), numbers::share(Some(predicted.share)));
     format!(", predicted {gain} from a share of {share} of the step{held}")
 }

@@ -50,7 +50,7 @@ fn main() -> Result<(), Failure> {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    println!("| kernel | candidate | step | share | repeated | predicted | measured | held | control | losses |");
+    println!("| kernel | candidate | step | share | repeated | predicted | measured | met | control | losses |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let scratch = tempfile::tempdir()?;
     let scratch = Utf8PathBuf::from(scratch.path().to_str().ok_or("not text")?);

@@ -250,9 +250,10 @@ pub struct Prediction {
     pub benchmark_gain: f64,
     /// The op's gain inside the step.
     pub step_op_gain: f64,
-    /// The step's gain that follows: 1 / (1 - share + share / (1 + gain)) - 1.
+    /// The step's gain that follows. The interval reaches from where those who read the results wait for all of what they
+    /// read slower to where they wait for none of it.
     pub predicted: Estimate,
-    /// Whether the interval of the measured gain holds the predicted one.
+    /// Whether the intervals of the measured gain and of the predicted one meet.
     pub covered: bool,
     /// The calls of a step, one row for each entry and shape.
     pub calls: Vec<CallShare>,
@@ -272,9 +273,12 @@ pub struct CallShare {
     pub share: f64,
     /// Gain when repeated on the same tensors.
     pub benchmark_gain: f64,
-    /// The share of the step that this saves, if it is so in the step, and what it saves those who read its results.
+    /// The share of the step that this saves, if it is so in the step.
     #[serde(default)]
     pub saved: f64,
+    /// The share of the step that reading the results takes longer after the candidate, if nothing hides it.
+    #[serde(default)]
+    pub read_later: f64,
     /// Gain inside the step.
     pub step_gain: f64,
 }

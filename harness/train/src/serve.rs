@@ -14,6 +14,9 @@ use crate::preset;
 use crate::slots::Slots;
 use crate::training::Training;
 
+/// Bytes a parameter: itself, its gradient, and two moments.
+const STATE_BYTES: usize = 16;
+
 /// Serves until the requests end.
 #[must_use]
 pub fn serve() -> ExitCode {
@@ -67,10 +70,17 @@ fn obey(state: &mut Option<Training>, request: TrainingRequest) -> Result<Traini
             if !(seconds.is_finite() && (0.0..=10.0).contains(&seconds)) {
                 return Err(format!("{seconds} is no time to repeat a call for"));
             }
+            let rest = resident_bytes().unwrap_or(STATE_BYTES * training.parameters());
             // One more step shows the calls; what it learns does not matter any more.
             training.slots().keep_calls();
             training.step()?;
-            Ok(TrainingReply::Benchmarked { calls: training.slots().benchmark(seconds)? })
+            Ok(TrainingReply::Benchmarked { calls: training.slots().benchmark(seconds, rest)? })
         }
     }
+}
+
+/// Bytes of memory that this process has: a step goes through about all of them.
+fn resident_bytes() -> Option<usize> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse::<usize>().ok()?;
+    pages.checked_mul(rustix::param::page_size())
 }

@@ -229,7 +229,7 @@ fn the_line_of_the_training_step_says_gain_prediction_and_losses_or_why_there_ar
     figures.losses_agree = false;
     figures.predicted = figures.predicted.map(|predicted| PredictedGain { covered: false, ..predicted });
     let apart = line(Training::Taken(figures));
-    assert!(apart.contains("which the interval does NOT hold") && apart.contains("losses do NOT agree"), "{apart}");
+    assert!(apart.contains("which the interval does NOT meet") && apart.contains("losses do NOT agree"), "{apart}");
     let why = "the crate declares no slot".to_owned();
     assert_eq!(line(Training::NotMeasured { why: why.clone() }), format!("not measured: {why}"));
     assert!(line(Training::Lost { why: EVIL.to_owned() }).starts_with("none, the candidate does not get through: x"));

@@ -41,6 +41,25 @@ fn a_gain_of_the_repetition_alone_is_predicted_and_does_not_come() {
 }
 
 #[test]
+fn who_reads_the_results_may_wait_for_them_or_not() {
+    let launches: Vec<Launch> = [0.0, 0.001, -0.001, 0.002]
+        .map(|wobble| {
+            let mut launch = launch(0.4, 0.5, 0.5, wobble);
+            // A call takes half of its time, and reading what it wrote a quarter of that time longer.
+            launch.repeated[1][0].reading = 0.25 * 2.0;
+            launch
+        })
+        .into();
+    let prediction = prediction(&launches).unwrap();
+    let call = &prediction.calls[0];
+    assert!((call.saved - 0.2).abs() < 1e-9 && (call.read_later - 0.1).abs() < 1e-9, "{call:?}");
+    // From 1 / (1 - 0.2 + 0.1) to 1 / (1 - 0.2).
+    let predicted = &prediction.predicted;
+    assert!((predicted.low - 1.0 / 9.0).abs() < 1e-9 && (predicted.high - 0.25).abs() < 1e-9, "{predicted:?}");
+    assert!(prediction.covered);
+}
+
+#[test]
 fn without_calls_there_is_no_prediction() {
     let mut bare = launch(0.4, 0.5, 0.5, 0.0);
     bare.steps.iter_mut().flatten().for_each(|step| step.calls.clear());

@@ -22,9 +22,14 @@ const LONG_S: f64 = 0.01;
 /// Seconds of timed calls that a contestant's blocks take at most in a launch and shape, if that is more than one block.
 const BLOCKS_S: f64 = 0.02;
 
+/// The same where only some shapes are asked for: those that nothing could be said of yet. Machines that are shared have two
+/// speeds, 1.4 apart for products of matrices, and change between them several times a second; a launch of many blocks
+/// tells the blocks in which that happened from the rest.
+const LEFT_S: f64 = 0.4;
+
 /// A shorter batch is timed in two blocks at least: calls of some milliseconds that wait for memory differ by 5 % and more
 /// from one to the next, and by little more from launch to launch.
-const TWICE_S: f64 = 0.05;
+const TWICE_S: f64 = 0.015;
 
 /// Calls in the batches that show whether time grows with the number of calls.
 const RUNGS: [usize; 4] = [1, 2, 4, 8];
@@ -67,6 +72,8 @@ struct Launch<'a> {
     runners: Vec<Runner>,
     draw: Draw,
     checked: usize,
+    /// Seconds for the blocks of a shape.
+    blocks_s: f64,
 }
 
 /// Runs a launch through the shapes that are named, or through all.
@@ -83,7 +90,8 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, shapes: &[String])
     let runners = start(judge, &started, &outputs)?;
     let wanted = |case: &usize| shapes.is_empty() || shapes.contains(&judge.cases[*case].shape.name);
     let wanted: Vec<usize> = (0..judge.cases.len()).filter(wanted).collect();
-    let mut launch = Launch { judge, runners, draw, checked: 0 };
+    let blocks_s = if wanted.len() < judge.cases.len() { LEFT_S } else { BLOCKS_S };
+    let mut launch = Launch { judge, runners, draw, checked: 0, blocks_s };
     // Nobody has vouched for the candidate: what cannot be told apart is its own.
     launch.sweep(CANDIDATE.min(count - 1), None)?;
     let order = permutation(wanted.len(), &mut launch.draw);
@@ -191,7 +199,7 @@ impl Launch<'_> {
         // Launches are what counts: long calls get fewer blocks in each.
         let one_s = fastest * calls as f64;
         let least = if one_s < TWICE_S { 2.0 } else { 1.0 };
-        let affordable = (BLOCKS_S / (2.0 * one_s)).max(least) as usize;
+        let affordable = (self.blocks_s / (2.0 * one_s)).max(least) as usize;
         let most = if self.judge.manifest.backend == Backend::Cpu { usize::MAX } else { DEVICE_BLOCKS };
         for _ in 0..self.judge.bout.blocks.min(affordable).min(most) {
             blocks.push(self.block(case, calls)?);

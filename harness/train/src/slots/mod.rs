@@ -22,8 +22,6 @@ pub fn processor_s() -> f64 {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
 
-/// What else goes through the caches between two calls of a benchmark: more than a core has of its own.
-const REST_BYTES: usize = 4 << 20;
 /// A benchmark repeats its calls at least so often.
 const LEAST_ROUNDS: usize = 3;
 
@@ -77,15 +75,16 @@ impl Slots {
     }
 
     /// Repeats the calls that were kept, all in turn and each on its own tensors, for about `seconds`, with the caches as a
-    /// step has them: before a call the rest of the step has gone through them, and has ended with writing the call's
-    /// activation or gradient; after it, the next op reads what the call wrote. How long that takes is told, too: a
-    /// kernel that writes past the caches is faster at its reader's cost.
+    /// step has them: between two calls goes their part of the other memory of a step, of which there are `rest` bytes, and
+    /// it ends with writing the call's activation or gradient; after the call, the next op reads what it wrote. How long
+    /// that takes is told, too: a kernel that writes past the caches is faster at its reader's cost.
     ///
     /// # Errors
     /// When a call fails.
-    pub fn benchmark(&mut self, seconds: f64) -> Result<Vec<CallTime>, String> {
+    pub fn benchmark(&mut self, seconds: f64, rest: usize) -> Result<Vec<CallTime>, String> {
         let mut kept = self.kept.take().unwrap_or_default();
-        let mut rest = vec![0u64; REST_BYTES / size_of::<u64>()];
+        let part = (rest / size_of::<u64>()).div_ceil(kept.len().max(1)).max(1);
+        let mut rest = vec![0u64; part * kept.len()];
         for rounds in [1..=1, LEAST_ROUNDS..=usize::MAX] {
             self.times.clear();
             let begun = processor_s();
@@ -94,9 +93,9 @@ impl Slots {
                 && (round < *rounds.start() || processor_s() - begun < seconds)
                 && round < *rounds.end()
             {
-                for kept in &mut kept {
+                for (kept, rest) in kept.iter_mut().zip(rest.chunks_mut(part)) {
                     rest.iter_mut().for_each(|word| *word = word.wrapping_add(1));
-                    std::hint::black_box(&mut rest);
+                    std::hint::black_box(rest);
                     kept.write_fresh();
                     self.given(kept.call());
                     let (key, seconds) = (kept.key(), kept.read());
