@@ -263,11 +263,13 @@ fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
     let own = match backend {
         "cpu" => vec!["backend/cpu.rs", "backend/cpu/flush.rs"],
         _ => vec![
-            "backend/cuda/mod.rs",
-            "backend/cuda/device.rs",
-            "backend/cuda/memory.rs",
-            "backend/cuda/launch.rs",
-            "backend/cuda/clock.rs",
+            "backend/gpu/mod.rs",
+            "backend/gpu/device.rs",
+            "backend/gpu/memory.rs",
+            "backend/gpu/launch.rs",
+            "backend/gpu/clock.rs",
+            "backend/gpu/driver.rs",
+            "backend/gpu/cuda.rs",
         ],
     };
     let mut digests = String::new();

@@ -121,7 +121,7 @@ fn nvcc_is_found_among_the_packages_of_pythons() {
     machine.write(&format!("venv/{nvcc}"), "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n");
     machine.write("venv/bin/python", PYTHON);
     runnable(&machine);
-    on(&machine, &["doctor"]).exits(0).says("nvcc       missing");
+    on(&machine, &["doctor"]).exits(0).says("nvcc         missing");
     let with = |name: &str, value: &str| Ran::of(ready(&machine, &["doctor"]).env(name, machine.path(value))).exits(0);
     with("VIRTUAL_ENV", "venv").says(&format!("venv/{nvcc}"));
     with("KOPT_PYTHON", "venv/bin/python").says(&format!("venv/{nvcc}"));
@@ -130,7 +130,7 @@ fn nvcc_is_found_among_the_packages_of_pythons() {
     std::fs::rename(machine.path("venv/packages"), machine.path("packages")).unwrap();
     on(&machine, &["doctor"]).exits(0).says(&format!("/{nvcc}"));
     // A Python that is named is the only one.
-    with("KOPT_PYTHON", "venv/bin/python").says("nvcc       missing");
+    with("KOPT_PYTHON", "venv/bin/python").says("nvcc         missing");
 }
 
 #[test]
@@ -172,6 +172,18 @@ fn a_pip_that_fails_is_told_of_and_names_its_command() {
         .says("packages of");
     on(&machine, &["doctor", "--yes"]).exits(2);
     on(&machine, &["doctor", "--install", "rust"]).exits(2);
+}
+
+#[test]
+fn hips_runtime_is_looked_for_where_it_would_be_loaded_from() {
+    let Some(machine) = machine(&[]) else { return };
+    let runtime =
+        |name: &str, value: &str| Ran::of(ready(&machine, &["doctor"]).env(name, machine.path(value))).exits(0);
+    machine.write("rocm/lib/libamdhip64.so.7.1.0", "");
+    std::os::unix::fs::symlink("libamdhip64.so.7.1.0", machine.path("rocm/lib/libamdhip64.so.7")).unwrap();
+    for (name, value) in [("ROCM_PATH", "rocm"), ("LD_LIBRARY_PATH", "rocm/lib")] {
+        runtime(name, value).says("hip runtime  libamdhip64.so.7.1.0").says("rocm/lib/libamdhip64.so.7 ");
+    }
 }
 
 #[test]

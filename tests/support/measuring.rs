@@ -24,22 +24,46 @@ pub const REFEREE: [&str; 14] = [
 
 /// And what more does where kernels run on a GPU.
 #[allow(dead_code, reason = "shared with benchmarks that have none")]
-pub const CUDA: [&str; 1] = ["harness/src/runner/backend/cuda"];
+pub const CUDA: [&str; 10] = [
+    "harness/src/runner/backend/gpu/clock.rs",
+    "harness/src/runner/backend/gpu/cuda.rs",
+    "harness/src/runner/backend/gpu/device.rs",
+    "harness/src/runner/backend/gpu/driver.rs",
+    "harness/src/runner/backend/gpu/launch.rs",
+    "harness/src/runner/backend/gpu/memory.rs",
+    "harness/src/runner/backend/gpu/mod.rs",
+    "harness/src/runner/backend/gpu/table.cu",
+    "harness/src/runner/backend/gpu/table.ptx",
+    "harness/src/runner/backend/gpu/table.rs",
+];
 
 /// Versions whose rows count for this one: their key, this one's, and why. What differs must not reach what the rows rest on.
-const AS_GOOD_AS: [(&str, &str, &str); 2] = [
+const AS_GOOD_AS: [(&str, &str, &str); 5] = [
     (
         "cd7594c74685",
-        "b355adbca461",
+        "fc84856d6426",
         "decisions on a GPU: since then memory of the host is moved by several threads, batches of 5 to 50 ms are timed twice a \
          launch, gates leave out shapes, an accept is traced less, and ceilings are doubted before the trace instead of after it; \
-         these have device memory and batches of a millisecond, and none is a gate's or was traced",
+         these have device memory and batches of a millisecond, and none is a gate's or was traced; and the driver is called through a trait (below)",
+    ),
+    (
+        "b355adbca461",
+        "fc84856d6426",
+        "decisions on a GPU: since then CUDA's driver is called through a trait that HIP's implements too, with the same calls in the \
+         same order, and the judge's PTX is the same but for its digest",
+    ),
+    (
+        "2f7402922c17",
+        "053186c7e654",
+        "decisions on the CPU: since then the judge has another path for the module of GPUs, and takes HIP's for one",
     ),
     (
         "68120f3e710e",
-        "6cd05a50dc07",
-        "exploits: since then a trace that leaves a doubt is repeated; these are decided without a trace",
+        "69f84d93f0ce",
+        "exploits: since then a trace that leaves a doubt is repeated, and these are decided without a trace; and the judge has \
+         another path for the module of GPUs",
     ),
+    ("6cd05a50dc07", "69f84d93f0ce", "exploits: since then the judge has another path for the module of GPUs"),
 ];
 
 /// Whether a row with the key `row` counts where the code has the key `now`.

@@ -15,7 +15,12 @@ pub(crate) fn path(name: &str) -> Option<Utf8PathBuf> {
 
 /// The folders of `PATH`.
 pub(crate) fn search_path() -> Vec<Utf8PathBuf> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
+    folders("PATH")
+}
+
+/// The folders that a variable lists.
+pub(crate) fn folders(name: &str) -> Vec<Utf8PathBuf> {
+    let paths = std::env::var_os(name).unwrap_or_default();
     std::env::split_paths(&paths).filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok()).collect()
 }
 

@@ -43,3 +43,8 @@ pub(crate) fn quick_bench() -> bool {
 pub(crate) fn duel() -> Option<Utf8PathBuf> {
     text("KOPT_DUEL").map(Utf8PathBuf::from)
 }
+
+/// `ROCM_PATH`: the folder of ROCm, whose `lib` has HIP's runtime.
+pub(crate) fn rocm() -> Option<Utf8PathBuf> {
+    text("ROCM_PATH").map(Utf8PathBuf::from)
+}

@@ -3,7 +3,7 @@
 
 use camino::Utf8PathBuf;
 use kopt_build::toolchain::{self, Compiler};
-use kopt_schema::manifest::{Class, Language};
+use kopt_schema::manifest::{Backend, Class, Language};
 use kopt_schema::message::{Message, Toolchain};
 
 use crate::error::Result;
@@ -25,7 +25,7 @@ struct Wanted {
     hint: &'static str,
 }
 
-const WANTED: [Wanted; 7] = [
+const WANTED: [Wanted; 8] = [
     Wanted {
         name: "cc",
         look: || toolchain::host(false).map_err(|error| first_line(&error.to_string())),
@@ -49,6 +49,12 @@ const WANTED: [Wanted; 7] = [
         look: || toolchain::hipcc().map_err(|error| before(&error, "; `cargo kopt")),
         needs: |kernel| kernel.manifest.language == Language::Hip,
         hint: "`cargo kopt doctor --install hip` prints what fetches it from Debian, and runs it with --yes",
+    },
+    Wanted {
+        name: "hip runtime",
+        look: toolchain::hip_runtime,
+        needs: |kernel| kernel.manifest.backend == Backend::Hip,
+        hint: "it comes with ROCm, 6.0 or later; if it is in no usual place, name ROCm's folder in ROCM_PATH",
     },
     Wanted {
         name: "triton",

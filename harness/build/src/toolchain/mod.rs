@@ -3,7 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `search` | nvcc and hipcc, and each place they were looked for in |
+//! | `search` | nvcc, hipcc and HIP's runtime, and each place they were looked for in |
 //! | `python` | interpreters, the packages they have, and Triton |
 //! | `device` | what the device here is, and which CUDA its driver takes |
 
@@ -17,7 +17,7 @@ use camino::Utf8PathBuf;
 
 pub use device::{native, newer_than_driver, wheels};
 pub use python::{Python, own_venv, triton};
-pub use search::{hipcc, nvcc};
+pub use search::{hip_runtime, hipcc, nvcc};
 
 use crate::environment;
 use crate::error::BuildError;

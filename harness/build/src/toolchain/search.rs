@@ -1,4 +1,4 @@
-//! nvcc and hipcc: where they are looked for, and each of these places in words for when nothing is there.
+//! nvcc, hipcc and HIP's runtime: where they are looked for, and each of these places in words for when nothing is there.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -32,6 +32,27 @@ pub fn hipcc() -> Result<Compiler, String> {
         .or_else(|| search.path())
         .or_else(|| search.folder("/opt/rocm/bin"));
     search.end(found, "hip")
+}
+
+/// The library that HIP kernels run by, `libamdhip64`: where the harness's backend would load it from. It is not loaded here; its
+/// version is in the name of the file that it is a link to.
+///
+/// # Errors
+/// Where it was looked for.
+pub fn hip_runtime() -> Result<Compiler, String> {
+    const RELEASES: [&str; 4] = [".7", ".6", ".5", ""];
+    let system = ["/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib64", "/lib"].map(Utf8PathBuf::from);
+    let multiarch = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folders = environment::path("ROCM_PATH").map(|home| home.join("lib")).into_iter();
+    let folders = folders.chain(environment::folders("LD_LIBRARY_PATH")).chain([Utf8PathBuf::from(multiarch)]);
+    let folders = folders.chain(system).chain([Utf8PathBuf::from("/opt/rocm/lib")]);
+    let files = folders.flat_map(|folder| RELEASES.map(|release| folder.join(format!("libamdhip64.so{release}"))));
+    let Some(path) = files.into_iter().find(|file| file.is_file()) else {
+        let looked = "ROCM_PATH, LD_LIBRARY_PATH, the system's libraries, /opt/rocm/lib";
+        return Err(format!("libamdhip64 was not found, looked at: {looked}"));
+    };
+    let real = path.canonicalize_utf8().unwrap_or_else(|_| path.clone());
+    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path, roots: Vec::new() })
 }
 
 /// A search for one program, and where it was not.

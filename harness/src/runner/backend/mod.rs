@@ -3,7 +3,7 @@
 
 mod conformance;
 pub(crate) mod cpu;
-pub(crate) mod cuda;
+pub(crate) mod gpu;
 
 use std::os::fd::OwnedFd;
 
@@ -117,7 +117,6 @@ pub(crate) fn open(backend: manifest::Backend, without: &[Defence]) -> Result<Bo
             let has = |defence| !without.contains(&defence);
             Ok(Box::new(cpu::Cpu::open(has(Defence::CleanCalls), has(Defence::Memory))?))
         }
-        manifest::Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
-        manifest::Backend::Hip => Err(BackendError::NoDevice("no HIP backend in this version".to_owned())),
+        manifest::Backend::Cuda | manifest::Backend::Hip => Ok(Box::new(gpu::Gpu::open(gpu::driver_of(backend)?)?)),
     }
 }

@@ -27,7 +27,7 @@ use self::store::{Claim, Put, Store};
 use super::deal::{self, Deal, Factor};
 use crate::kernel::{Case, Kernel};
 use crate::package::EntryLayout;
-use crate::runner::backend::cuda::table::Table;
+use crate::runner::backend::gpu::table::Table;
 use crate::runner::blueprint::Blueprint;
 use crate::runner::candidate::Loaded;
 use crate::runner::contestant::{Contestant, Loss};

@@ -36,7 +36,7 @@ use kopt_schema::sandbox::Sandbox;
 use kopt_schema::wire::Reply;
 
 use self::deck::Deck;
-use super::backend::cuda::table::Table;
+use super::backend::gpu::table::Table;
 use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
@@ -193,8 +193,10 @@ impl Judge {
         let (layouts_of, count) = (&layouts, entrants.len());
         // Where kernels run on a device of its own memory, so does what is dealt to them.
         let table = match manifest.backend {
-            Backend::Cuda => Some(Arc::new(Table::open().map_err(|error| (None, error.into()))?)),
-            Backend::Cpu | Backend::Hip => None,
+            Backend::Cuda | Backend::Hip => {
+                Some(Arc::new(Table::open(manifest.backend).map_err(|error| (None, error.into()))?))
+            }
+            Backend::Cpu => None,
         };
         let table = table.as_ref();
         let decks: Result<Vec<Deck>, (Option<usize>, Loss)> = std::thread::scope(|scope| {

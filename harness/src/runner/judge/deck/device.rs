@@ -1,4 +1,4 @@
-//! A deck's memory on a CUDA device. The judge owns it; contestants map it, inputs for reading only. Bases, what is expected,
+//! A deck's memory on a GPU. The judge owns it; contestants map it, inputs for reading only. Bases, what is expected,
 //! and the image are in buffers that no other process can reach. Nothing goes over the bus in a batch but a few flags.
 
 use std::borrow::Cow;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::bases::Entry;
 use super::store::{Claim, Put, Store};
 use crate::runner::backend::BackendError;
-use crate::runner::backend::cuda::memory::{self, Buffer, Exported};
-use crate::runner::backend::cuda::table::{Output, Table, Turned};
+use crate::runner::backend::gpu::memory::{self, Buffer, Exported};
+use crate::runner::backend::gpu::table::{Output, Table, Turned};
 use crate::runner::blueprint::Blueprint;
 use crate::runner::contestant::Loss;
 use crate::runner::memory::Given;

@@ -1,18 +1,20 @@
-//! The judge's own kernels (`table.cu`), on a device that it shares with the contestants. The driver compiles the checked-in
-//! PTX when it is loaded, so that a machine without nvcc builds and runs everything.
+//! The judge's own kernels (`table.cu`), on a device that it shares with the contestants. They are compiled where they are
+//! loaded, by CUDA's driver from the checked-in PTX and by HIP's compiler from the source, so that a machine without nvcc builds
+//! and runs everything.
 //!
 //! Calls are queued on one stream; who needs an answer, or lets a contestant go on, waits for it.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::{result, sys};
-use kopt_schema::DType;
+use kopt_schema::{DType, manifest};
 
 use super::super::BackendError;
-use super::device::{Device, Named as _};
+use super::device::Device;
+use super::driver::{Driver, Function, Geometry};
 
-const PTX: &str = include_str!("table.ptx");
+/// Where the kernels are, for errors.
+const KERNELS: &str = "table";
 
 const THREADS: u32 = 256;
 /// Blocks at most: loops go on from there.
@@ -25,11 +27,11 @@ const AXES: usize = 6;
 #[derive(Debug)]
 pub(crate) struct Table {
     pub device: Arc<Device>,
-    deal: sys::CUfunction,
-    check: sys::CUfunction,
-    same: sys::CUfunction,
-    pattern: sys::CUfunction,
-    poison: sys::CUfunction,
+    deal: Function,
+    check: Function,
+    same: Function,
+    pattern: Function,
+    poison: Function,
 }
 
 // SAFETY: functions are handles of the driver; see `Device`.
@@ -70,16 +72,22 @@ impl Turned {
 }
 
 impl Table {
-    /// Takes the first device and loads the kernels.
-    pub(crate) fn open() -> Result<Self, BackendError> {
-        let device = Arc::new(Device::open()?);
-        let text = CString::new(PTX).map_err(|error| BackendError::Failed(error.to_string()))?;
-        // SAFETY: the text ends with a zero byte, and the driver copies what it needs.
-        let module = unsafe { result::module::load_data(text.as_ptr().cast()) }.of("cuModuleLoadData (table.ptx)")?;
+    /// Takes the first device of a backend and loads the kernels.
+    pub(crate) fn open(backend: manifest::Backend) -> Result<Self, BackendError> {
+        Self::over(super::driver_of(backend)?)
+    }
+
+    /// The same over a driver.
+    pub(crate) fn over(driver: &'static dyn Driver) -> Result<Self, BackendError> {
+        let device = Arc::new(Device::open(driver)?);
+        let image = driver.table()?;
+        // SAFETY: the image is whole, a text's zero byte included, and the driver copies what it needs.
+        let module = unsafe { driver.module(image.as_ptr().cast()) }.map_err(|refused| refused.at(KERNELS))?;
         let function = |name: &str| {
             let symbol = CString::new(name).map_err(|error| BackendError::Failed(error.to_string()))?;
             // SAFETY: the module is loaded, and stays so.
-            unsafe { result::module::get_function(module, symbol) }.of("cuModuleGetFunction (table.ptx)")
+            let function = unsafe { driver.function(module, symbol) };
+            Ok::<_, BackendError>(function.map_err(|refused| refused.at(KERNELS))?)
         };
         Ok(Self {
             deal: function("deal")?,
@@ -159,14 +167,14 @@ impl Table {
         }
         self.device.here()?;
         // SAFETY: the caller's ranges are this long, and do not overlap.
-        unsafe { result::memcpy_dtod_async(to, from, bytes, self.device.stream) }.of("cuMemcpyDtoDAsync")
+        Ok(unsafe { self.device.driver.copy(to, from, bytes, self.device.stream) }?)
     }
 
     /// Queues zeros.
     pub(crate) fn clear(&self, to: u64, bytes: usize) -> Result<(), BackendError> {
         self.device.here()?;
         // SAFETY: the caller's range is this long.
-        unsafe { result::memset_d8_async(to, 0, bytes, self.device.stream) }.of("cuMemsetD8Async")
+        Ok(unsafe { self.device.driver.set(to, 0, bytes, self.device.stream) }?)
     }
 
     /// # Safety
@@ -174,7 +182,7 @@ impl Table {
     unsafe fn launch<const N: usize>(
         &self,
         name: &str,
-        function: sys::CUfunction,
+        function: Function,
         count: u64,
         mut parameters: [*mut c_void; N],
     ) -> Result<(), BackendError> {
@@ -183,23 +191,10 @@ impl Table {
         }
         self.device.here()?;
         let blocks = u32::try_from(count.div_ceil(u64::from(THREADS)).min(BLOCKS)).unwrap_or(1);
+        let geometry = Geometry { grid: [blocks, 1, 1], block: [THREADS, 1, 1], shared: 0 };
         // SAFETY: the function is of the loaded module; the driver copies the parameters before it returns.
-        unsafe {
-            sys::cuLaunchKernel(
-                function,
-                blocks,
-                1,
-                1,
-                THREADS,
-                1,
-                1,
-                0,
-                self.device.stream,
-                parameters.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
-        .of(&format!("cuLaunchKernel ({name})"))
+        let launched = unsafe { self.device.driver.launch(function, &geometry, self.device.stream, &mut parameters) };
+        Ok(launched.map_err(|refused| refused.at(name))?)
     }
 }
 
@@ -236,6 +231,7 @@ mod tests {
 
     use sha2::{Digest as _, Sha256};
 
+    use super::super::cuda::PTX;
     use super::*;
 
     const SOURCE: &str = include_str!("table.cu");
@@ -268,7 +264,7 @@ mod tests {
     #[test]
     #[ignore = "renews a file of the repository"]
     fn renew_the_ptx() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner/backend/cuda");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner/backend/gpu");
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("table.ptx");
         // The oldest that this nvcc compiles for; products and sums each rounded, as on the host.

@@ -1,6 +1,6 @@
 // What the judge does to memory on the device, so that no batch waits for the bus: it deals contents, looks at results,
 // and knows what no kernel wrote. The same rules as on the host (judge/deal.rs, compare.rs, blueprint.rs), in the same
-// arithmetic. `table.ptx` is made from this file and checked in beside it:
+// arithmetic. HIP compiles it at run time; for CUDA, `table.ptx` is made from this file and checked in beside it:
 //
 //     cargo test -p kopt-harness --features runner renew_the_ptx -- --ignored
 
@@ -46,6 +46,7 @@ static __device__ u32 source(const Turned &turned, u32 index)
     return from;
 }
 
+#ifdef __CUDACC__
 static __device__ float half_to_float(u16 bits)
 {
     float value;
@@ -59,6 +60,17 @@ static __device__ u16 float_to_half(float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
+#else
+static __device__ float half_to_float(u16 bits)
+{
+    return (float)__builtin_bit_cast(_Float16, bits);
+}
+
+static __device__ u16 float_to_half(float value)
+{
+    return __builtin_bit_cast(u16, (_Float16)value);
+}
+#endif
 
 static __device__ float bf16_to_float(u16 bits)
 {

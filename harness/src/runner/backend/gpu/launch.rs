@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::{result, sys};
 use kopt_schema::plan::{Fill, Launch};
 use kopt_schema::wire::{Arena, EntryCall};
 
 use super::super::BackendError;
-use super::device::{Device, Named as _};
+use super::device::Device;
+use super::driver::{Function, Geometry};
 use super::memory::Buffer;
 
 /// Dynamic shared memory beyond this must be asked for.
@@ -16,7 +16,7 @@ const PLAIN_SHARED: u32 = 48 << 10;
 
 /// An entry, ready to be queued.
 pub(super) struct Prepared {
-    functions: Vec<sys::CUfunction>,
+    functions: Vec<Function>,
     /// One a window: the args struct, aligned.
     args: Vec<Box<[u64]>>,
     entry: EntryCall,
@@ -27,14 +27,15 @@ impl Prepared {
     /// `addresses` are those of the inputs and of the outputs on the device.
     pub(super) fn new(
         device: &Arc<Device>,
-        functions: &[(String, sys::CUfunction)],
+        functions: &[(String, Function)],
         arena: &Arena,
         addresses: [u64; 2],
         entry: &EntryCall,
     ) -> Result<Self, BackendError> {
         let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
         let args = (0..windows).map(|window| arguments(arena, addresses, entry, window)).collect();
-        let functions = entry.launches.iter().map(|launch| function(functions, launch)).collect::<Result<_, _>>()?;
+        let functions =
+            entry.launches.iter().map(|launch| function(device, functions, launch)).collect::<Result<_, _>>()?;
         let scratch = entry.workspace.iter().map(|scratch| Ok((Buffer::new(device, scratch.bytes)?, scratch.fill)));
         let scratch = scratch.collect::<Result<_, BackendError>>()?;
         Ok(Self { functions, args, entry: entry.clone(), scratch })
@@ -44,8 +45,7 @@ impl Prepared {
     pub(super) fn spoil(&self, device: &Device) -> Result<(), BackendError> {
         for (buffer, _) in self.scratch.iter().filter(|(buffer, fill)| *fill != Fill::Zero && buffer.len > 0) {
             // SAFETY: the allocation is this long.
-            unsafe { result::memset_d8_async(buffer.address, 0xff, buffer.len, device.stream) }
-                .of("cuMemsetD8Async")?;
+            unsafe { device.driver.set(buffer.address, 0xff, buffer.len, device.stream) }?;
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Prepared {
     pub(super) fn enqueue(&self, device: &Device, window: usize) -> Result<(), BackendError> {
         for (buffer, _) in self.scratch.iter().filter(|(buffer, fill)| *fill == Fill::Zero && buffer.len > 0) {
             // SAFETY: the allocation is this long.
-            unsafe { result::memset_d8_async(buffer.address, 0, buffer.len, device.stream) }.of("cuMemsetD8Async")?;
+            unsafe { device.driver.set(buffer.address, 0, buffer.len, device.stream) }?;
         }
         let args = self.args.get(window).ok_or_else(|| BackendError::Failed(format!("there is no window {window}")))?;
         for (launch, function) in self.entry.launches.iter().zip(&self.functions) {
@@ -62,29 +62,12 @@ impl Prepared {
                 None => vec![args.as_ptr().cast_mut().cast()],
                 Some(names) => names.iter().map(|name| self.field(args, name)).collect(),
             };
-            let mut attribute = sys::CUlaunchAttribute {
-                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                pad: [0; 4],
-                value: sys::CUlaunchAttributeValue { pad: [0; 64] },
-            };
-            let [x, y, z] = launch.cluster.unwrap_or([1; 3]);
-            attribute.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-            let config = sys::CUlaunchConfig {
-                gridDimX: launch.grid[0],
-                gridDimY: launch.grid[1],
-                gridDimZ: launch.grid[2],
-                blockDimX: launch.block[0],
-                blockDimY: launch.block[1],
-                blockDimZ: launch.block[2],
-                sharedMemBytes: launch.shared,
-                hStream: device.stream,
-                attrs: &mut attribute,
-                numAttrs: u32::from(launch.cluster.is_some()),
-            };
+            let geometry = Geometry { grid: launch.grid, block: launch.block, shared: launch.shared };
             // SAFETY: the function is of the loaded module; the parameters point at the args struct, at fields of it or at
             // scratch addresses, all of which the driver copies before it returns.
-            unsafe { sys::cuLaunchKernelEx(&config, *function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
-                .of("cuLaunchKernelEx")?;
+            unsafe {
+                device.driver.launch_planned(*function, &geometry, launch.cluster, device.stream, &mut parameters)
+            }?;
         }
         Ok(())
     }
@@ -117,14 +100,12 @@ fn arguments(arena: &Arena, addresses: [u64; 2], entry: &EntryCall, window: usiz
     words
 }
 
-fn function(known: &[(String, sys::CUfunction)], launch: &Launch) -> Result<sys::CUfunction, BackendError> {
+fn function(device: &Device, known: &[(String, Function)], launch: &Launch) -> Result<Function, BackendError> {
     let found = known.iter().find(|(name, _)| *name == launch.kernel);
     let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", launch.kernel)))?;
     if launch.shared > PLAIN_SHARED {
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
         // SAFETY: the function belongs to the loaded module.
-        unsafe { result::function::set_function_attribute(*function, attribute, bytes) }.of("cuFuncSetAttribute")?;
+        unsafe { device.driver.allow_shared(*function, launch.shared) }?;
     }
     Ok(*function)
 }

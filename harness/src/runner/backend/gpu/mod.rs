@@ -1,10 +1,15 @@
-//! An NVIDIA GPU through the driver API, loaded at run time: a machine without one builds and runs everything else.
+//! A GPU through its driver, loaded at run time: a machine without one builds and runs everything else.
 //!
-//! The object is a cubin, and one call is what the launch plan says: no host code of the candidate exists.
+//! The object is device code (a cubin, a code object), and one call is what the launch plan says: no host code of the
+//! candidate exists. What differs between vendors is behind one trait; nothing of HIP has run on hardware, only on a
+//! stand-in for its library (`harness/tests/hip`).
 //!
 //! | module | what |
 //! |---|---|
-//! | `device` | the driver, a context, and errors that name their call |
+//! | `driver` | what is asked of a driver, and errors that name their call |
+//! | `cuda` | NVIDIA's, through cudarc |
+//! | `hip` | AMD's, through `libamdhip64` |
+//! | `device` | the first device and its context |
 //! | `memory` | buffers, and pages that one process owns and others map |
 //! | `launch` | one call of a launch plan |
 //! | `clock` | events, and caches that hold nothing of the next call |
@@ -13,7 +18,10 @@
 #![allow(unsafe_code, reason = "the driver's interface")]
 
 mod clock;
+mod cuda;
 mod device;
+pub(crate) mod driver;
+pub(crate) mod hip;
 mod launch;
 pub(crate) mod memory;
 pub(crate) mod table;
@@ -23,20 +31,30 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{result, sys};
+use kopt_schema::manifest;
 use kopt_schema::wire::Arena;
 
 use self::clock::Clock;
 use self::device::Device;
+use self::driver::{Access, Driver, Function, Meaning};
 use self::launch::Prepared;
-use self::memory::{Access, Buffer, Pages};
+use self::memory::{Buffer, Pages};
 use super::{Backend, BackendError, Ceilings, Timing};
 use crate::runner::memory::Mapping;
 
-/// A GPU with a loaded cubin.
-pub(crate) struct Cuda {
+/// The driver of a backend.
+pub(crate) fn driver_of(backend: manifest::Backend) -> Result<&'static dyn Driver, BackendError> {
+    match backend {
+        manifest::Backend::Cpu => Err(BackendError::NoDevice("the processor is no GPU".to_owned())),
+        manifest::Backend::Cuda => cuda::Cuda::load(),
+        manifest::Backend::Hip => hip::load(),
+    }
+}
+
+/// A GPU with a loaded object.
+pub(crate) struct Gpu {
     device: Arc<Device>,
-    functions: Vec<(String, sys::CUfunction)>,
+    functions: Vec<(String, Function)>,
     arenas: Vec<Attached>,
     clock: Option<Clock>,
 }
@@ -64,13 +82,12 @@ impl Memory {
     }
 }
 
-impl Cuda {
+impl Gpu {
     /// Takes the first device.
-    pub(crate) fn open() -> Result<Self, BackendError> {
-        let device = Arc::new(Device::open()?);
-        // SAFETY: the context is current. A candidate must not keep data in the second-level cache; a device without the
-        // feature refuses, rightly.
-        let _ = unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0) };
+    pub(crate) fn open(driver: &'static dyn Driver) -> Result<Self, BackendError> {
+        let device = Arc::new(Device::open(driver)?);
+        // A candidate must not keep data in the second-level cache.
+        driver.forbid_persisting();
         Ok(Self { device, functions: Vec::new(), arenas: Vec::new(), clock: None })
     }
 
@@ -96,21 +113,25 @@ impl Cuda {
     }
 }
 
-impl Backend for Cuda {
+impl Backend for Gpu {
     fn device(&mut self) -> Result<String, BackendError> {
         self.device.name()
     }
 
     fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError> {
         let image = std::fs::read(object)?;
-        // SAFETY: the image is a whole cubin (its digest was compared), and the driver copies what it needs.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
-            .map_err(|error| BackendError::Failed(format!("the cubin does not load here: {error}")))?;
+        let (driver, object) = (self.device.driver, self.device.driver.object());
+        // SAFETY: the image is whole (its digest was compared), and the driver copies what it needs.
+        let module = unsafe { driver.module(image.as_ptr().cast()) }
+            .map_err(|refused| BackendError::Failed(format!("the {object} does not load here: {refused}")))?;
         for symbol in symbols {
             let name = CString::new(symbol.as_str()).map_err(|error| BackendError::Failed(error.to_string()))?;
             // SAFETY: the module is loaded, and stays so.
-            let function = unsafe { result::module::get_function(module, name) }.map_err(|_| {
-                BackendError::Failed(format!("the cubin has no kernel `{symbol}`; is it extern \"C\"?"))
+            let function = unsafe { driver.function(module, name) }.map_err(|refused| match refused.meaning {
+                Meaning::NotFound => {
+                    BackendError::Failed(format!("the {object} has no kernel `{symbol}`; is it extern \"C\"?"))
+                }
+                _ => refused.into(),
             })?;
             self.functions.push((symbol.clone(), function));
         }

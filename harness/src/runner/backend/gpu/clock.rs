@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{result, sys};
-
 use super::super::BackendError;
-use super::device::{Device, Named as _};
+use super::device::Device;
+use super::driver::Event;
 use super::memory::Buffer;
 
 /// Events recorded before the first must be read back.
@@ -17,15 +16,15 @@ const COPIED: usize = 1 << 30;
 /// Events, and the buffer whose overwriting empties the second-level cache.
 pub(super) struct Clock {
     device: Arc<Device>,
-    events: Vec<(sys::CUevent, sys::CUevent)>,
+    events: Vec<(Event, Event)>,
     flush: Buffer,
 }
 
 impl Clock {
     pub(super) fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
-        let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).of("cuEventCreate");
+        let event = || device.driver.event();
         let events = (0..EVENTS).map(|_| Ok((event()?, event()?))).collect::<Result<_, BackendError>>()?;
-        let cache = device.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        let cache = device.driver.cache(device.id)?;
         let flush = Buffer::new(device, (2 * cache).max(128 << 20))?;
         Ok(Self { device: Arc::clone(device), events, flush })
     }
@@ -67,13 +66,12 @@ impl Clock {
     pub(super) fn copy_rate(&self) -> Result<f64, BackendError> {
         let (from, to) = (Buffer::new(&self.device, COPIED)?, Buffer::new(&self.device, COPIED)?);
         // SAFETY: the allocation is this long.
-        unsafe { result::memset_d8_async(from.address, 1, COPIED, self.device.stream) }.of("cuMemsetD8Async")?;
+        unsafe { self.device.driver.set(from.address, 1, COPIED, self.device.stream) }?;
         let mut best = f64::INFINITY;
         for _ in 0..12 {
             let copy = |_| {
                 // SAFETY: both allocations are this long.
-                unsafe { result::memcpy_dtod_async(to.address, from.address, COPIED, self.device.stream) }
-                    .of("cuMemcpyDtoDAsync")
+                Ok(unsafe { self.device.driver.copy(to.address, from.address, COPIED, self.device.stream) }?)
             };
             best = best.min(self.cold(1, copy)?);
         }
@@ -81,22 +79,19 @@ impl Clock {
     }
 
     fn overwrite_cache(&self, value: u8) -> Result<(), BackendError> {
-        // SAFETY: the allocation is this long. A device without persisting lines refuses to reset them, rightly.
-        unsafe {
-            let _ = sys::cuCtxResetPersistingL2Cache();
-            result::memset_d8_async(self.flush.address, value, self.flush.len, self.device.stream)
-        }
-        .of("cuMemsetD8Async")
+        self.device.driver.reset_persisting();
+        // SAFETY: the allocation is this long.
+        Ok(unsafe { self.device.driver.set(self.flush.address, value, self.flush.len, self.device.stream) }?)
     }
 
-    fn record(&self, event: sys::CUevent) -> Result<(), BackendError> {
+    fn record(&self, event: Event) -> Result<(), BackendError> {
         // SAFETY: event and stream are this process's own.
-        unsafe { result::event::record(event, self.device.stream) }.of("cuEventRecord")
+        Ok(unsafe { self.device.driver.record(event, self.device.stream) }?)
     }
 
-    fn elapsed(&self, pair: (sys::CUevent, sys::CUevent)) -> Result<f64, BackendError> {
+    fn elapsed(&self, pair: (Event, Event)) -> Result<f64, BackendError> {
         // SAFETY: both events were created with timing and have been recorded and waited for.
-        let milliseconds = unsafe { result::event::elapsed(pair.0, pair.1) }.of("cuEventElapsedTime")?;
+        let milliseconds = unsafe { self.device.driver.elapsed(pair.0, pair.1) }?;
         Ok(f64::from(milliseconds) * 1e-3)
     }
 }

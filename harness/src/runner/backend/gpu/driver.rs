@@ -1,0 +1,238 @@
+//! What the backend asks of a GPU's driver: CUDA's and HIP's are each a file beside this one, and nothing else knows which
+//! of them it talks to. Every call is checked, and an error names the call that it came from.
+
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use super::super::BackendError;
+
+/// A context, where a driver has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context(pub *mut c_void);
+
+/// A queue of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stream(pub *mut c_void);
+
+/// A moment on a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event(pub *mut c_void);
+
+/// A loaded object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Module(pub *mut c_void);
+
+/// A kernel of a loaded object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function(pub *mut c_void);
+
+/// Pages of the device, before they are mapped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handle(pub u64);
+
+/// What a mapping allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
+/// How a kernel is spread over the device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Geometry {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Dynamic shared memory, in bytes.
+    pub shared: u32,
+}
+
+/// What an error of a driver means here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    NoDevice,
+    /// A kernel touched memory that it may not.
+    IllegalAddress,
+    /// A kernel did something else that a device stops for.
+    Fault,
+    /// There is nothing of that name.
+    NotFound,
+    Other,
+}
+
+/// A call that a driver refused.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub driver: &'static str,
+    pub call: String,
+    pub error: String,
+    pub meaning: Meaning,
+}
+
+impl Refused {
+    /// With what the call was about.
+    pub(super) fn at(mut self, what: &str) -> Self {
+        self.call = format!("{} ({what})", self.call);
+        self
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}: {}", self.driver, self.call, self.error)
+    }
+}
+
+impl From<Refused> for BackendError {
+    fn from(refused: Refused) -> Self {
+        let text = refused.to_string();
+        match refused.meaning {
+            Meaning::NoDevice => Self::NoDevice(text),
+            Meaning::IllegalAddress => {
+                Self::Fault(format!("touched memory that it may not, or wrote to an input ({text})"))
+            }
+            Meaning::Fault => Self::Fault(text),
+            Meaning::NotFound | Meaning::Other => Self::Failed(text),
+        }
+    }
+}
+
+/// What a call gives.
+pub(crate) type Done<T> = Result<T, Refused>;
+
+/// A driver that has been loaded. Unless a call says otherwise, a device's context is current for the thread
+/// ([`Driver::make_current`]).
+///
+/// # Safety
+/// Of the calls that are `unsafe`: handles are this driver's own and not given back yet, and ranges of the device are
+/// allocated, as long as is said, and not in use by work that would conflict.
+pub(crate) trait Driver: fmt::Debug + Send + Sync {
+    /// What a kernel is compiled into, in words.
+    fn object(&self) -> &'static str;
+
+    /// The judge's kernels, as [`Driver::module`] takes them for the device whose context is current.
+    fn table(&self) -> Result<Vec<u8>, BackendError>;
+
+    /// Comes first. Needs no context.
+    fn init(&self) -> Done<()>;
+
+    /// How many devices there are. Needs no context.
+    fn count(&self) -> Done<i32>;
+
+    /// A device by its number. Needs no context.
+    fn device(&self, ordinal: i32) -> Done<i32>;
+
+    /// A device's context, for the life of this process. Needs none.
+    fn context(&self, device: i32) -> Done<Context>;
+
+    /// Makes the context of a device current for this thread.
+    unsafe fn make_current(&self, device: i32, context: Context) -> Done<()>;
+
+    /// The name of a device.
+    fn name(&self, device: i32) -> Done<String>;
+
+    /// Bytes of the largest cache between the device's memory and its kernels.
+    fn cache(&self, device: i32) -> Done<usize>;
+
+    /// Lets no line of the cache persist, where a device has such lines.
+    fn forbid_persisting(&self);
+
+    /// Forgets lines that persist, where a device has such.
+    fn reset_persisting(&self);
+
+    /// A new stream, which waits for no other.
+    fn stream(&self) -> Done<Stream>;
+
+    /// Waits for everything that was queued.
+    unsafe fn synchronize(&self, stream: Stream) -> Done<()>;
+
+    /// A new event, with timing.
+    fn event(&self) -> Done<Event>;
+
+    /// Queues an event.
+    unsafe fn record(&self, event: Event, stream: Stream) -> Done<()>;
+
+    /// Milliseconds between two events that have been waited for.
+    unsafe fn elapsed(&self, start: Event, end: Event) -> Done<f32>;
+
+    /// Loads an object, which is whole, and of which the driver copies what it needs.
+    unsafe fn module(&self, image: *const c_void) -> Done<Module>;
+
+    /// A kernel of an object.
+    unsafe fn function(&self, module: Module, name: CString) -> Done<Function>;
+
+    /// Lets a kernel have this much dynamic shared memory.
+    unsafe fn allow_shared(&self, function: Function, bytes: u32) -> Done<()>;
+
+    /// Queues a kernel. The parameters are the kernel's, and copied before this returns.
+    unsafe fn launch(
+        &self,
+        function: Function,
+        geometry: &Geometry,
+        stream: Stream,
+        parameters: &mut [*mut c_void],
+    ) -> Done<()>;
+
+    /// Queues a kernel of a launch plan, which may ask for clusters of blocks.
+    unsafe fn launch_planned(
+        &self,
+        function: Function,
+        geometry: &Geometry,
+        cluster: Option<[u32; 3]>,
+        stream: Stream,
+        parameters: &mut [*mut c_void],
+    ) -> Done<()>;
+
+    /// Memory that no other process can reach.
+    fn alloc(&self, len: usize) -> Done<u64>;
+
+    /// Gives such memory back.
+    unsafe fn free(&self, address: u64) -> Done<()>;
+
+    /// Queues the writing of a byte.
+    unsafe fn set(&self, to: u64, value: u8, len: usize, stream: Stream) -> Done<()>;
+
+    /// Queues a copy within the device.
+    unsafe fn copy(&self, to: u64, from: u64, len: usize, stream: Stream) -> Done<()>;
+
+    /// Queues a copy to the device; the bytes stay until it was waited for.
+    unsafe fn upload(&self, to: u64, bytes: &[u8], stream: Stream) -> Done<()>;
+
+    /// Queues a copy from the device; the bytes stay until it was waited for.
+    unsafe fn download(&self, from: u64, bytes: &mut [u8], stream: Stream) -> Done<()>;
+
+    /// What the length of pages must be a multiple of.
+    fn granularity(&self, device: i32) -> Done<usize>;
+
+    /// Makes pages that can be exported; the length is a multiple of the granularity.
+    fn create(&self, device: i32, len: usize) -> Done<Handle>;
+
+    /// A descriptor of pages, for another process.
+    unsafe fn export(&self, handle: Handle) -> Done<OwnedFd>;
+
+    /// Pages that another process has exported.
+    fn import(&self, descriptor: BorrowedFd<'_>) -> Done<Handle>;
+
+    /// Gives the handle back; mappings and exported descriptors keep the memory.
+    unsafe fn release(&self, handle: Handle) -> Done<()>;
+
+    /// A range of addresses.
+    fn reserve(&self, len: usize) -> Done<u64>;
+
+    /// Gives a range of addresses back.
+    unsafe fn unreserve(&self, address: u64, len: usize) -> Done<()>;
+
+    /// Maps pages into a range of addresses.
+    unsafe fn map(&self, address: u64, len: usize, handle: Handle) -> Done<()>;
+
+    /// Says what kernels of a device may do with mapped pages.
+    unsafe fn allow(&self, device: i32, address: u64, len: usize, access: Access) -> Done<()>;
+
+    /// Undoes a mapping.
+    unsafe fn unmap(&self, address: u64, len: usize) -> Done<()>;
+}
+
+/// A name that a driver wrote.
+pub(super) fn text(bytes: &[u8]) -> String {
+    CStr::from_bytes_until_nul(bytes).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
