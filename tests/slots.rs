@@ -103,7 +103,7 @@ fn all_slots_at_once_and_every_call_is_counted() {
     assert!(step.calls.iter().all(|call| call.seconds > 0.0 && call.seconds < step.seconds));
     training.slots().keep_calls();
     training.step().unwrap();
-    let repeated = training.slots().benchmark(1e-4).unwrap();
+    let repeated = training.slots().benchmark(1e-4, 1 << 20).unwrap();
     assert_eq!(repeated.len(), step.calls.len());
     assert!(repeated.iter().map(|call| call.seconds).sum::<f64>() > 0.0);
     // Every call of the step, the same number of times.

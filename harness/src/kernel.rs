@@ -7,6 +7,7 @@ use kopt_schema::operator::Parameter;
 
 use crate::distribution::Distribution;
 use crate::error_model::Rounding;
+use crate::product::{Multiply, Unmultiplied};
 use crate::tensor::{Draw, Expected, Tensors};
 
 /// One set of sizes at one element type.
@@ -147,6 +148,20 @@ pub trait Kernel: Send + Sync {
     /// The exact outputs, computed in f64 from the rounded inputs, each with the bound on an honest kernel's error.
     fn expect(&self, entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected>;
 
+    /// The same, with the products of matrices in it by `multiply`; nothing by default, for references without any. Large
+    /// ones take the host minutes, and a device a second.
+    fn expect_by(
+        &self,
+        entry: &str,
+        case: &Case,
+        inputs: &Tensors,
+        rounding: Rounding,
+        multiply: Multiply<'_>,
+    ) -> Option<Result<Vec<Expected>, Unmultiplied>> {
+        let _ = (entry, case, inputs, rounding, multiply);
+        None
+    }
+
     /// What a call must move and compute. By default every input is read once and every output written once.
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         let mut cost = Cost::default();
@@ -201,6 +216,16 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn expect(&self, entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
         (**self).expect(entry, case, inputs, rounding)
+    }
+    fn expect_by(
+        &self,
+        entry: &str,
+        case: &Case,
+        inputs: &Tensors,
+        rounding: Rounding,
+        multiply: Multiply<'_>,
+    ) -> Option<Result<Vec<Expected>, Unmultiplied>> {
+        (**self).expect_by(entry, case, inputs, rounding, multiply)
     }
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         (**self).cost(entry, case)

@@ -20,6 +20,7 @@
 //! | [`tensor`] | values of buffers, rounded to their element type |
 //! | [`error_model`] | how far an honest kernel may be from the exact result |
 //! | [`mutant`] | wrong results that every check must refuse |
+//! | [`product`] | products of matrices in f64, the costly part of some references |
 //! | [`package`] | what the build script found and made |
 //! | `parallel` | large cases in parts |
 //! | `runner` | processes, backends, correctness and latency |
@@ -32,6 +33,7 @@ pub mod mutant;
 pub mod operators;
 pub mod package;
 mod parallel;
+pub mod product;
 pub mod tensor;
 
 #[cfg(feature = "runner")]

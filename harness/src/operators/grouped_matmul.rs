@@ -4,15 +4,18 @@
 //! `offsets` has `groups + 1` entries, starts with 0, never decreases and ends with `rows`. Groups may be empty; no group
 //! at all needs no row at all.
 
+use std::convert::Infallible;
+
 use kopt_schema::DType;
 use kopt_schema::manifest::{Shape, ShapeValue};
 use kopt_schema::message::Cost;
 use kopt_schema::operator::{Parameter, ROUTINGS};
 
-use super::matmul::{self, Product};
+use super::matmul;
 use crate::distribution::Distribution;
 use crate::error_model::Rounding;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
+use crate::product::{Multiply, Product, Unmultiplied};
 use crate::tensor::{Draw, Expected, Tensors, Values};
 
 /// Product of each group of rows with the group's matrix.
@@ -56,15 +59,20 @@ impl Kernel for GroupedMatmul {
     }
 
     fn expect(&self, _entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
-        let [_, groups, k, n] = sizes(case);
-        let (x, w) = (inputs.floats("x"), inputs.floats("w"));
-        let mut y = Product::new(&[], &[], [0, k, n]);
-        for (group, bounds) in inputs.ints("offsets").windows(2).take(groups).enumerate() {
-            let (start, end) = (bounds[0] as usize, bounds[1] as usize);
-            let matrix = &w[group * k * n..(group + 1) * k * n];
-            y.append(Product::new(&x[start * k..end * k], matrix, [end - start, k, n]));
-        }
-        vec![y.expected("y", k, case.dtype, rounding)]
+        let host = |left: &[f32], right: &[f32], sizes| Ok::<_, Infallible>(Product::new(left, right, sizes));
+        let Ok(expected) = expect_by(case, inputs, rounding, host);
+        expected
+    }
+
+    fn expect_by(
+        &self,
+        _entry: &str,
+        case: &Case,
+        inputs: &Tensors,
+        rounding: Rounding,
+        multiply: Multiply<'_>,
+    ) -> Option<Result<Vec<Expected>, Unmultiplied>> {
+        Some(expect_by(case, inputs, rounding, multiply))
     }
 
     /// The matrices of all groups count as read, those of empty groups too: which are empty is known only once the
@@ -117,6 +125,24 @@ impl Kernel for GroupedMatmul {
         let sizes = [draw.between(1, 200), draw.between(1, 12), draw.between(1, 48), draw.between(1, 48)];
         routed(sizes, ROUTINGS[draw.between(0, ROUTINGS.len() - 1)])
     }
+}
+
+/// The reference, with its products by `multiply`.
+fn expect_by<E>(
+    case: &Case,
+    inputs: &Tensors,
+    rounding: Rounding,
+    multiply: impl Fn(&[f32], &[f32], [usize; 3]) -> Result<Product, E>,
+) -> Result<Vec<Expected>, E> {
+    let [_, groups, k, n] = sizes(case);
+    let (x, w) = (inputs.floats("x"), inputs.floats("w"));
+    let mut y = Product::new(&[], &[], [0, k, n]);
+    for (group, bounds) in inputs.ints("offsets").windows(2).take(groups).enumerate() {
+        let (start, end) = (bounds[0] as usize, bounds[1] as usize);
+        let matrix = &w[group * k * n..(group + 1) * k * n];
+        y.append(multiply(&x[start * k..end * k], matrix, [end - start, k, n])?);
+    }
+    Ok(vec![y.expected("y", k, case.dtype, rounding)])
 }
 
 /// Rows, groups, k, n.

@@ -3,6 +3,8 @@
 //! An infinity or a NaN spreads as the plain triple loop spreads it: inf · 0 and inf - inf are NaN, in any order of
 //! summation. A sum of nothing (`k = 0`) is zero.
 
+use std::convert::Infallible;
+
 use kopt_schema::DType;
 use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
@@ -10,9 +12,9 @@ use kopt_schema::operator::Parameter;
 
 use super::shape;
 use crate::distribution::Distribution;
-use crate::error_model::{Rounding, U, rounded};
+use crate::error_model::Rounding;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
-use crate::parallel;
+use crate::product::{Multiply, Product, Unmultiplied};
 use crate::tensor::{Draw, Expected, Scales, Tensors, Values, round_to};
 
 const BACKWARD: &str = "matmul_backward";
@@ -65,17 +67,20 @@ impl Kernel for Matmul {
     }
 
     fn expect(&self, entry: &str, case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
-        let (m, n, k) = sizes(case);
-        let (a, b) = (inputs.floats("a"), inputs.floats("b"));
-        if entry == BACKWARD {
-            let dc = inputs.floats("dc");
-            // Transposing first costs one pass and lets both products run along contiguous rows.
-            let da = Product::new(dc, &transposed(b, n), [m, n, k]);
-            let db = Product::new(&transposed(a, k), dc, [k, m, n]);
-            vec![da.expected("da", n, case.dtype, rounding), db.expected("db", m, case.dtype, rounding)]
-        } else {
-            vec![Product::new(a, b, [m, k, n]).expected("c", k, case.dtype, rounding)]
-        }
+        let host = |left: &[f32], right: &[f32], sizes| Ok::<_, Infallible>(Product::new(left, right, sizes));
+        let Ok(expected) = expect_by(entry, case, inputs, rounding, host);
+        expected
+    }
+
+    fn expect_by(
+        &self,
+        entry: &str,
+        case: &Case,
+        inputs: &Tensors,
+        rounding: Rounding,
+        multiply: Multiply<'_>,
+    ) -> Option<Result<Vec<Expected>, Unmultiplied>> {
+        Some(expect_by(entry, case, inputs, rounding, multiply))
     }
 
     fn cost(&self, entry: &str, case: &Case) -> Cost {
@@ -136,6 +141,27 @@ impl Kernel for Matmul {
     }
 }
 
+/// The reference, with its products by `multiply`.
+fn expect_by<E>(
+    entry: &str,
+    case: &Case,
+    inputs: &Tensors,
+    rounding: Rounding,
+    multiply: impl Fn(&[f32], &[f32], [usize; 3]) -> Result<Product, E>,
+) -> Result<Vec<Expected>, E> {
+    let (m, n, k) = sizes(case);
+    let (a, b) = (inputs.floats("a"), inputs.floats("b"));
+    if entry == BACKWARD {
+        let dc = inputs.floats("dc");
+        // Transposing first costs one pass and lets both products run along contiguous rows.
+        let da = multiply(dc, &transposed(b, n), [m, n, k])?;
+        let db = multiply(&transposed(a, k), dc, [k, m, n])?;
+        Ok(vec![da.expected("da", n, case.dtype, rounding), db.expected("db", m, case.dtype, rounding)])
+    } else {
+        Ok(vec![multiply(a, b, [m, k, n])?.expected("c", k, case.dtype, rounding)])
+    }
+}
+
 fn sizes(case: &Case) -> (usize, usize, usize) {
     (case.size("m"), case.size("n"), case.size("k"))
 }
@@ -168,79 +194,6 @@ fn scales(dtype: DType) -> Scales {
     }
 }
 
-/// A product of two matrices: the exact elements, and the magnitude of what each is the sum of.
-pub(super) struct Product {
-    values: Vec<f64>,
-    magnitudes: Vec<f64>,
-}
-
-impl Product {
-    /// `left` is `rows × inner`, `right` is `inner × cols`.
-    pub(super) fn new(left: &[f32], right: &[f32], [rows, inner, cols]: [usize; 3]) -> Self {
-        let mut product = Self { values: vec![0.0; rows * cols], magnitudes: vec![0.0; rows * cols] };
-        if inner == 0 || cols == 0 {
-            return product;
-        }
-        let right: Vec<f64> = right.iter().copied().map(f64::from).collect();
-        let rows = (parallel::PART / (inner * cols)).max(BLOCK_ROWS);
-        let sums = product.values.chunks_mut(rows * cols).zip(product.magnitudes.chunks_mut(rows * cols));
-        parallel::each(left.chunks(rows * inner).zip(sums), |(left, (values, magnitudes))| {
-            let sums = values.chunks_mut(BLOCK_ROWS * cols).zip(magnitudes.chunks_mut(BLOCK_ROWS * cols));
-            for (left, (values, magnitudes)) in left.chunks(BLOCK_ROWS * inner).zip(sums) {
-                multiply(left, &right, [inner, cols], values, magnitudes);
-            }
-        });
-        product
-    }
-
-    /// Adds the rows of another product below.
-    pub(super) fn append(&mut self, mut below: Self) {
-        self.values.append(&mut below.values);
-        self.magnitudes.append(&mut below.magnitudes);
-    }
-
-    /// The product as what a kernel must write, each element a sum of `terms` products.
-    pub(super) fn expected(self, name: &'static str, terms: usize, dtype: DType, rounding: Rounding) -> Expected {
-        // The arithmetic is in f32 whatever the element type: a product that leaves its range is off by at most its
-        // smallest number.
-        let underflow = terms as f64 * DType::F32.smallest();
-        let bound = |(value, magnitude): (&f64, &f64)| {
-            // Infinity and NaN are met exactly or not at all.
-            if value.is_finite() {
-                rounded(*value, U * rounding.growth(terms) * magnitude + underflow, dtype)
-            } else {
-                0.0
-            }
-        };
-        let bounds = self.values.iter().zip(&self.magnitudes).map(bound).collect();
-        Expected { name, values: self.values, bounds }
-    }
-}
-
-/// Rows and columns of sums that fit a first-level cache while a block of rows is multiplied.
-const BLOCK_ROWS: usize = 16;
-const BLOCK_COLS: usize = 128;
-
-/// Adds a few rows of a product to their sums, some columns after the other. The terms of each sum come in order.
-fn multiply(left: &[f32], right: &[f64], [inner, cols]: [usize; 2], values: &mut [f64], magnitudes: &mut [f64]) {
-    for from in (0..cols).step_by(BLOCK_COLS) {
-        let to = cols.min(from + BLOCK_COLS);
-        for (at, right) in right.chunks_exact(cols).enumerate() {
-            let sums = values.chunks_exact_mut(cols).zip(magnitudes.chunks_exact_mut(cols));
-            for (left, (values, magnitudes)) in left.chunks_exact(inner).zip(sums) {
-                let factor = f64::from(left[at]);
-                let sums = values[from..to].iter_mut().zip(&mut magnitudes[from..to]);
-                // Along a row of `right`, so that the compiler can do several columns at once.
-                for ((value, magnitude), other) in sums.zip(&right[from..to]) {
-                    let term = factor * other;
-                    *value += term;
-                    *magnitude += term.abs();
-                }
-            }
-        }
-    }
-}
-
 /// The transpose of a matrix with rows of `cols` elements.
 fn transposed(matrix: &[f32], cols: usize) -> Vec<f32> {
     (0..cols).flat_map(|col| matrix.iter().skip(col).step_by(cols)).copied().collect()
@@ -249,6 +202,8 @@ fn transposed(matrix: &[f32], cols: usize) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel;
+    use crate::product::{BLOCK_COLS, BLOCK_ROWS};
 
     fn case(m: usize, n: usize, k: usize) -> Case {
         Case { shape: shape(&[("m", m), ("n", n), ("k", k)]), dtype: DType::F32 }

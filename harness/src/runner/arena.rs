@@ -1,7 +1,9 @@
 //! The memory of one case on the host: inputs encoded, outputs poisoned, everything else patterned, and what it looks like
 //! after a call.
 
-use kopt_schema::wire;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use kopt_schema::{DType, wire};
 
 use super::blueprint::{Blueprint, mix};
 use super::memory::{Given, Layout, Shared};
@@ -66,7 +68,13 @@ impl Arena {
     pub(crate) fn poison(&mut self, window: usize) {
         for index in self.blueprint.written() {
             let span = self.blueprint.span(index, window);
-            self.blueprint.poison(self.blueprint.buffers[index].dtype, &mut self.outputs.bytes_mut()[span]);
+            let dtype = self.blueprint.buffers[index].dtype;
+            let (layout, bytes) = (&self.blueprint, &mut self.outputs.bytes_mut()[span]);
+            match dtype.size() {
+                _ if bytes.len() <= parallel::PART => layout.poison(dtype, bytes),
+                2 => poison::<2>(layout, dtype, bytes),
+                _ => poison::<4>(layout, dtype, bytes),
+            }
         }
     }
 
@@ -87,11 +95,18 @@ impl Arena {
 
     /// A checksum of the inputs, to see that they are the same after a call.
     pub(crate) fn input_sum(&self) -> u64 {
-        self.inputs.bytes().chunks_exact(8).enumerate().fold(0, |sum: u64, (index, chunk)| {
-            let mut word = [0; 8];
-            word.copy_from_slice(chunk);
-            sum.wrapping_add(mix(u64::from_le_bytes(word), index))
-        })
+        let total = AtomicU64::new(0);
+        let parts = self.inputs.bytes().chunks(8 * parallel::PART).enumerate();
+        parallel::each(parts, |(part, bytes)| {
+            let sum = bytes.chunks_exact(8).enumerate().fold(0, |sum: u64, (index, chunk)| {
+                let mut word = [0; 8];
+                word.copy_from_slice(chunk);
+                sum.wrapping_add(mix(u64::from_le_bytes(word), part * parallel::PART + index))
+            });
+            // Wraps, and so does not depend on who comes first.
+            total.fetch_add(sum, Relaxed);
+        });
+        total.into_inner()
     }
 
     /// The bytes of an output after a call.
@@ -116,5 +131,45 @@ impl Arena {
     /// What a worker needs to map it.
     pub(crate) fn wire(&self, entries: Vec<wire::EntryCall>) -> wire::Arena {
         self.blueprint.wire(false, [self.inputs.len(), self.outputs.len()], entries)
+    }
+}
+
+/// Writes the poison of a buffer whose elements have `N` bytes, by all processors.
+fn poison<const N: usize>(layout: &Blueprint, dtype: DType, bytes: &mut [u8]) {
+    parallel::each(bytes.chunks_mut(N * parallel::PART).enumerate(), |(part, bytes)| {
+        for (index, element) in bytes.chunks_exact_mut(N).enumerate() {
+            let bits = layout.poison_of(part * parallel::PART + index, dtype).to_le_bytes();
+            element.copy_from_slice(&bits[..N]);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Role;
+
+    #[test]
+    fn poison_and_checksum_of_many_parts_are_those_of_the_layout() {
+        for dtype in [DType::F32, DType::Bf16, DType::F16, DType::I32] {
+            let len = 2 * parallel::PART + 3;
+            let buffers = vec![
+                Buffer::input("x", Role::Activation, dtype, 1, len),
+                Buffer::output("y", Role::Output, dtype, 1, len),
+            ];
+            let mut arena = Arena::new(buffers, 1, Layout::Fenced, 5, 2).unwrap();
+            arena.poison(0);
+            let mut image = vec![0; len * dtype.size()];
+            arena.blueprint.poison(dtype, &mut image);
+            assert!(arena.output("y", 0) == image, "{dtype:?}");
+            let sum = arena.input_sum();
+            let span = arena.blueprint.span(0, 0);
+            for at in [span.start, span.start + len, span.end - 1] {
+                arena.inputs.bytes_mut()[at] ^= 1;
+                assert_ne!(arena.input_sum(), sum, "byte {at}");
+                arena.inputs.bytes_mut()[at] ^= 1;
+            }
+            assert_eq!(arena.input_sum(), sum);
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::arena::Arena;
 use super::blueprint::Blueprint;
 use super::contestant::Loss;
 use crate::kernel::Buffer;
+use crate::parallel;
 use crate::tensor::{Expected, Values, decode, encode};
 
 /// What is wrong with one element.
@@ -54,7 +55,7 @@ struct Comparison<'a> {
     expected: &'a Expected,
     buffer: &'a Buffer,
     bytes: &'a [u8],
-    poison: &'a dyn Fn(usize) -> u32,
+    poison: &'a (dyn Fn(usize) -> u32 + Sync),
 }
 
 impl Comparison<'_> {
@@ -67,6 +68,9 @@ impl Comparison<'_> {
                 self.buffer.len
             );
             return Some(Loss::new(FailureKind::Setup, message));
+        }
+        if self.is_all_right() {
+            return None;
         }
         let mut wrong = 0;
         let mut unwritten = 0;
@@ -89,12 +93,18 @@ impl Comparison<'_> {
         Some(Loss::new(kind, self.report(wrong, unwritten, first, worst)))
     }
 
+    /// Whether every element is right, by all processors. What is wrong is looked for only if one is.
+    fn is_all_right(&self) -> bool {
+        let parts = (0..self.buffer.len.div_ceil(parallel::PART)).map(|part| part * parallel::PART);
+        parallel::all(parts, |from| {
+            let to = self.buffer.len.min(from + parallel::PART);
+            (from..to).all(|index| self.element(index) == Element::Right)
+        })
+    }
+
     fn element(&self, index: usize) -> Element {
         let dtype = self.buffer.dtype;
-        let at = index * dtype.size();
-        let mut bits = [0; 4];
-        bits[..dtype.size()].copy_from_slice(&self.bytes[at..at + dtype.size()]);
-        let bits = u32::from_le_bytes(bits);
+        let bits = bits(self.bytes, index, dtype);
         // Among millions of elements some are poisoned with the very NaN that a device computes: that one says nothing.
         let says_nothing = self.expected.values[index].is_nan() && is_computed_nan(bits, dtype);
         if bits == (self.poison)(index) && !says_nothing {
@@ -180,6 +190,15 @@ impl Comparison<'_> {
     }
 }
 
+/// The bits of an element.
+fn bits(bytes: &[u8], index: usize, dtype: DType) -> u32 {
+    let at = index * dtype.size();
+    match dtype.size() {
+        2 => u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]])),
+        _ => u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]),
+    }
+}
+
 fn is_right(value: f64, bound: f64, got: f64, dtype: DType) -> bool {
     if value.is_nan() {
         return got.is_nan();
@@ -229,6 +248,19 @@ mod tests {
         assert!(loss.message.contains("2 of 3 elements"), "{}", loss.message);
         assert!(loss.message.contains("first y[0, 0]") && loss.message.contains("worst y[0, 2]"), "{}", loss.message);
         assert!(loss.message.ends_with("|#.#|"), "{}", loss.message);
+    }
+
+    #[test]
+    fn one_wrong_element_of_many_parts_is_found() {
+        let len = 2 * parallel::PART + 5;
+        let (values, mut got) = (vec![1.0; len], vec![1.0; len]);
+        assert_eq!(check(&values, &values, &got), None);
+        for at in [0, parallel::PART, len - 1] {
+            got[at] = 3.0;
+            let loss = check(&values, &values, &got).unwrap();
+            assert!(loss.message.contains(&format!("first y[0, {at}]")), "{}", loss.message);
+            got[at] = 1.0;
+        }
     }
 
     #[test]

@@ -4,24 +4,22 @@
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kopt_schema::manifest::{Class, Manifest};
 use kopt_schema::message::{FailureKind, Message, Outcome, Trial, TrialPlan};
-use kopt_schema::wire::EntryCall;
 use libtest_mimic::{Arguments, Completion, Failed, Trial as Test};
 
-use super::arena::Arena;
+pub(crate) use super::attempt::{Attempt, attempt, called, together};
+use super::batch::{self, Batch, Lost, Tried};
 use super::blueprint::POISONS;
 use super::candidate::{Absent, Loaded};
 use super::cases::{self, TrialSpec};
-use super::contestant::{Contestant, Loss};
-use super::memory::Layout;
+use super::contestant::Loss;
+use super::environment;
 use super::output::Output;
-use super::{compare, environment, prepare};
-use crate::kernel::{Case, Kernel};
+use crate::kernel::Kernel;
 use crate::package::Package;
-use crate::tensor::{Draw, Expected, Tensors};
 
 /// What every trial of a binary shares.
 struct Suite {
@@ -41,15 +39,31 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
     let candidate = Loaded::of(package, &manifest);
     let suite =
         Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), output: Output::open()? });
-    let test = |spec: TrialSpec| {
-        let suite = Arc::clone(&suite);
-        Test::ignorable_test(spec.name.clone(), move || match suite.judge(&spec) {
-            Verdict::Passed => Ok(Completion::Completed),
-            Verdict::Ignored(reason) => Ok(Completion::ignored_with(reason)),
-            Verdict::Failed(text) => Err(Failed::from(text)),
-        })
-    };
-    let tests: Vec<Test> = cases::trials(package, kernel, &suite.manifest)?.into_iter().map(test).collect();
+    let specs = cases::trials(package, kernel, &suite.manifest)?;
+    let is_device = suite.candidate.as_ref().is_ok_and(|candidate| candidate.class == Class::Device);
+    let threads = arguments.test_threads.or_else(|| Some(std::thread::available_parallelism().ok()?.get()));
+    let most = if is_device { batch::most_attempts(threads.unwrap_or(1)) } else { 1 };
+    let is_wanted =
+        |spec: &TrialSpec| !arguments.is_filtered_out(&Test::test(spec.name.clone(), || Ok::<(), Failed>(())));
+    let mut tests = Vec::new();
+    for batch in batch::of(specs, |spec| if is_wanted(spec) { suite.together(spec, most) } else { 1 }) {
+        let batch = Arc::new(batch);
+        for number in 0..batch.specs.len() {
+            let (suite, batch) = (Arc::clone(&suite), Arc::clone(&batch));
+            let name = batch.specs[number].name.clone();
+            let test = Test::ignorable_test(name, move || match suite.judge(&batch, number) {
+                Verdict::Passed => Ok(Completion::Completed),
+                Verdict::Ignored(reason) => Ok(Completion::ignored_with(reason)),
+                Verdict::Failed(text) => Err(Failed::from(text)),
+            });
+            tests.push((number, test));
+        }
+    }
+    if !arguments.list {
+        // One trial of each batch first: whoever takes the next one waits for the same process.
+        tests.sort_by_key(|(number, _)| *number > 0);
+    }
+    let tests: Vec<Test> = tests.into_iter().map(|(_, test)| test).collect();
     if !arguments.list {
         let trials = tests.iter().filter(|test| !arguments.is_filtered_out(test)).count();
         suite.output.send(&Message::Plan(TrialPlan { kernel: package.name.to_owned(), trials }));
@@ -65,10 +79,23 @@ enum Verdict {
 
 impl Suite {
     /// Runs a trial over its seeds and reports it.
-    fn judge(&self, spec: &TrialSpec) -> Verdict {
+    fn judge(&self, batch: &Batch, number: usize) -> Verdict {
         let begun = Instant::now();
+        let spec = &batch.specs[number];
+        let tried = batch.tried(|specs| self.try_together(specs));
+        let seeds = tried.map_or_else(|| self.seeds(spec.heavy), |tried| Ok(tried.seeds[number].clone()));
         let mut used = Vec::new();
-        let (verdict, failure) = self.over_seeds(spec, &mut used);
+        let mut seconds = None;
+        let (verdict, failure) = match tried.and_then(|tried| tried.of(number)) {
+            Some(passed_or_lost) => {
+                (used, seconds) = (seeds.unwrap_or_default(), tried.map(|tried| tried.seconds));
+                match passed_or_lost {
+                    Ok(()) => (Verdict::Passed, None),
+                    Err(lost) => self.lost(spec, lost.seed, lost.loss.clone()),
+                }
+            }
+            None => self.over_seeds(spec, seeds, &mut used),
+        };
         let (outcome, detail) = match &verdict {
             Verdict::Passed => (Outcome::Passed, None),
             Verdict::Ignored(reason) => (Outcome::Ignored, Some(reason.clone())),
@@ -78,7 +105,7 @@ impl Suite {
             kernel: self.package.name.to_owned(),
             name: spec.name.clone(),
             outcome,
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds: seconds.unwrap_or_else(|| begun.elapsed().as_secs_f64()),
             seeds: used.iter().map(|seed| format!("{seed:016x}")).collect(),
             failure,
             detail,
@@ -86,7 +113,48 @@ impl Suite {
         verdict
     }
 
-    fn over_seeds(&self, spec: &TrialSpec, used: &mut Vec<u64>) -> (Verdict, Option<FailureKind>) {
+    /// How many trials like this one may share a process that has room for `most` attempts.
+    fn together(&self, spec: &TrialSpec, most: usize) -> usize {
+        let attempts = self.candidate.as_ref().map_or(1, |candidate| together(candidate, spec)).min(most);
+        (attempts / self.seed_count(spec.heavy)).max(1)
+    }
+
+    /// Trials in one process. Nothing where nothing was learned of the kernel.
+    fn try_together(&self, specs: &[TrialSpec]) -> Option<Tried> {
+        let begun = Instant::now();
+        let candidate = self.candidate.as_ref().ok().filter(|_| self.no_device.get().is_none())?;
+        let seeds: Vec<Vec<u64>> = specs.iter().map(|spec| self.seeds(spec.heavy)).collect::<Result<_, _>>().ok()?;
+        let each = specs.iter().zip(&seeds).enumerate();
+        let each = each.flat_map(|(number, (spec, seeds))| seeds.iter().map(move |seed| (number, spec, *seed)));
+        let (numbers, attempts): (Vec<usize>, Vec<Attempt<'_>>) =
+            each.map(|(number, spec, seed)| (number, Attempt::new(self.kernel, &self.manifest, spec, seed))).unzip();
+        let lost = match attempt(self.kernel, &self.manifest, candidate, &attempts) {
+            Ok(()) => None,
+            Err((_, loss)) if loss.no_device => {
+                self.note_absence(candidate, &loss);
+                return None;
+            }
+            Err((place, mut loss)) => {
+                loss.message += &format!("\nin a process shared with {} other trials", specs.len() - 1);
+                Some(Lost { number: numbers[place], seed: attempts[place].seed, loss })
+            }
+        };
+        Some(Tried { seconds: begun.elapsed().as_secs_f64() / specs.len() as f64, seeds, lost })
+    }
+
+    /// Where code of the candidate runs on the host, its word is for its own trial only.
+    fn note_absence(&self, candidate: &Loaded, loss: &Loss) {
+        if candidate.class == Class::Device {
+            let _ = self.no_device.set(loss.message.clone());
+        }
+    }
+
+    fn over_seeds(
+        &self,
+        spec: &TrialSpec,
+        seeds: Result<Vec<u64>, String>,
+        used: &mut Vec<u64>,
+    ) -> (Verdict, Option<FailureKind>) {
         let candidate = match &self.candidate {
             Ok(candidate) => candidate,
             Err(Absent::NotCompiled(reason)) => return (Verdict::Ignored(reason.clone()), None),
@@ -95,7 +163,7 @@ impl Suite {
         if let Some(reason) = self.no_device.get() {
             return (Verdict::Ignored(reason.clone()), None);
         }
-        let seeds = match self.seeds(spec.heavy) {
+        let seeds = match seeds {
             Ok(seeds) => seeds,
             Err(reason) => return (Verdict::Failed(reason), Some(FailureKind::Setup)),
         };
@@ -106,23 +174,33 @@ impl Suite {
             match attempt(self.kernel, &self.manifest, candidate, &attempts) {
                 Ok(()) => {}
                 Err((_, loss)) if loss.no_device => {
-                    // Where code of the candidate runs on the host, its word is for its own trial only.
-                    if candidate.class == Class::Device {
-                        let _ = self.no_device.set(loss.message.clone());
-                    }
+                    self.note_absence(candidate, &loss);
                     return (Verdict::Ignored(loss.message), None);
                 }
-                Err((number, loss)) => {
-                    let Attempt { case, seed, .. } = &attempts[number];
-                    let text = format!(
-                        "{}\nshape {}, seed {seed:016x}; repeat with\n  KOPT_SEED={seed:016x} cargo test -p {} --test correctness -- --exact {}",
-                        loss.message, case.shape.name, self.package.name, spec.name
-                    );
-                    return (Verdict::Failed(text), Some(loss.kind));
-                }
+                Err((number, loss)) => return self.lost(spec, attempts[number].seed, loss),
             }
         }
         (Verdict::Passed, None)
+    }
+
+    /// A lost trial, and how to repeat it.
+    fn lost(&self, spec: &TrialSpec, seed: u64, loss: Loss) -> (Verdict, Option<FailureKind>) {
+        let case = spec.case(self.kernel, &self.manifest, seed);
+        let text = format!(
+            "{}\nshape {}, seed {seed:016x}; repeat with\n  KOPT_SEED={seed:016x} cargo test -p {} --test correctness -- --exact {}",
+            loss.message, case.shape.name, self.package.name, spec.name
+        );
+        (Verdict::Failed(text), Some(loss.kind))
+    }
+
+    /// How many seeds a trial has.
+    fn seed_count(&self, heavy: bool) -> usize {
+        if environment::seed().is_some() {
+            return 1;
+        }
+        let wanted = environment::seeds().unwrap_or(self.manifest.check.seeds).max(1) as usize;
+        // A heavy case gets a twentieth, so that many seeds stay affordable.
+        if heavy { (wanted / 20).max(1) } else { wanted }
     }
 
     /// The seeds of a trial: the one that the environment names, or secret ones.
@@ -130,189 +208,14 @@ impl Suite {
         if let Some(seed) = environment::seed() {
             return Ok(vec![seed?]);
         }
-        let wanted = environment::seeds().unwrap_or(self.manifest.check.seeds).max(1);
-        // A heavy case gets a twentieth, so that many seeds stay affordable.
-        let count = if heavy { (wanted / 20).max(1) } else { wanted };
         let secret = || getrandom::u64().map_err(|error| format!("no secret seed: {error}"));
         let mut seeds = Vec::new();
         let first = secret()?;
         // Seeds of consecutive turns: between any three of them an element is poisoned in all ways.
-        for index in 0..u64::from(count) {
+        for index in 0..self.seed_count(heavy) as u64 {
             let seed = secret()? >> 1;
             seeds.push(seed - seed % POISONS + (first % POISONS + index) % POISONS);
         }
         Ok(seeds)
     }
-}
-
-/// A trial with one seed, and the case that follows from it.
-pub(crate) struct Attempt<'a> {
-    pub spec: &'a TrialSpec,
-    pub case: Case,
-    pub seed: u64,
-}
-
-impl<'a> Attempt<'a> {
-    pub(crate) fn new(kernel: &dyn Kernel, manifest: &Manifest, spec: &'a TrialSpec, seed: u64) -> Self {
-        Self { spec, case: spec.case(kernel, manifest, seed), seed }
-    }
-}
-
-/// How many attempts of a trial may share a process. Where all that runs of a candidate runs on the device, a process is
-/// worth nothing but its context, and making that takes longer than a small trial; code on the host gets one of its own.
-pub(crate) fn together(candidate: &Loaded, spec: &TrialSpec) -> usize {
-    if candidate.class == Class::Device && !spec.heavy { 32 } else { 1 }
-}
-
-/// Attempts in a process of their own, and every element of every output compared. The first that fails, and why.
-pub(crate) fn attempt(
-    kernel: &dyn Kernel,
-    manifest: &Manifest,
-    candidate: &Loaded,
-    attempts: &[Attempt<'_>],
-) -> Result<(), (usize, Loss)> {
-    let drawn = attempts.iter().enumerate().map(|(index, attempt)| {
-        let drawn = Drawn::new(kernel, manifest, candidate, attempt).map_err(|loss| (index, loss))?;
-        Ok(drawn)
-    });
-    let mut drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
-    let mut contestant = call_all(manifest, candidate, attempts, &drawn)?;
-    if candidate.prepares.is_some() {
-        // What was prepared must follow the weight: a second step has another one at the same address.
-        for (number, (attempt, drawn)) in attempts.iter().zip(&mut drawn).enumerate() {
-            let again = drawn.verdict(kernel, attempt).and_then(|()| {
-                drawn.fill(kernel, attempt, "inputs of the second step");
-                drawn.calls_of(manifest, &mut contestant, number)
-            });
-            again.map_err(|loss| (number, loss))?;
-        }
-    }
-    // Nothing that it started may go on while outputs are read.
-    drop(contestant);
-    for (number, (attempt, drawn)) in attempts.iter().zip(&drawn).enumerate() {
-        drawn.verdict(kernel, attempt).map_err(|loss| (number, loss))?;
-    }
-    Ok(())
-}
-
-/// One call of the kernel in a process of its own: its memory afterwards, and what its outputs should hold.
-pub(crate) fn called(
-    kernel: &dyn Kernel,
-    manifest: &Manifest,
-    candidate: &Loaded,
-    attempt: &Attempt<'_>,
-) -> Result<(Arena, Vec<Expected>), Loss> {
-    let drawn = Drawn::new(kernel, manifest, candidate, attempt)?;
-    let called = call_all(manifest, candidate, std::slice::from_ref(attempt), std::slice::from_ref(&drawn));
-    drop(called.map_err(|(_, loss)| loss)?);
-    let expected = drawn.left_behind(kernel, attempt)?;
-    Ok((drawn.arena, expected))
-}
-
-/// Calls the kernel on the memory of each attempt, all in one process, which is still there.
-fn call_all(
-    manifest: &Manifest,
-    candidate: &Loaded,
-    attempts: &[Attempt<'_>],
-    drawn: &[Drawn],
-) -> Result<Contestant, (usize, Loss)> {
-    let arenas: Vec<&Arena> = drawn.iter().map(|drawn| &drawn.arena).collect();
-    let symbols: Vec<String> =
-        attempts.first().map(|attempt| attempt.spec.layout.symbol.to_owned()).into_iter().collect();
-    let mut contestant = Contestant::start(candidate, manifest.backend, &symbols, &arenas).map_err(|loss| (0, loss))?;
-    for (number, drawn) in drawn.iter().enumerate() {
-        let attached = contestant.attach(drawn.arena.wire(drawn.calls.clone())).map(|_| ());
-        attached.and_then(|()| drawn.calls_of(manifest, &mut contestant, number)).map_err(|loss| (number, loss))?;
-    }
-    Ok(contestant)
-}
-
-/// The memory of an attempt, and the calls on it: the entry, after a preparation where there is one.
-struct Drawn {
-    inputs: Tensors,
-    arena: Arena,
-    /// A checksum of the inputs.
-    before: u64,
-    calls: Vec<EntryCall>,
-}
-
-impl Drawn {
-    fn new(kernel: &dyn Kernel, manifest: &Manifest, candidate: &Loaded, attempt: &Attempt<'_>) -> Result<Self, Loss> {
-        let Attempt { spec, case, seed } = attempt;
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
-        let mut buffers = kernel.buffers(spec.layout.symbol, case);
-        let sizes = prepare::sizes(kernel, manifest.backend, spec.forward, candidate, std::slice::from_ref(case))?;
-        buffers.extend(sizes.first().and_then(|bytes| prepare::buffer(*bytes)));
-        let noise = Draw::new(*seed, "noise").bits();
-        let arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
-            .map_err(|error| setup(format!("memory: {error}")))?;
-        let buffers = &arena.blueprint.buffers;
-        let calls = prepare::step(kernel, spec.forward, &[(spec.layout, 0)], case, candidate, buffers);
-        let calls = calls.map_err(setup)?;
-        let mut drawn = Self { inputs: Tensors::default(), arena, before: 0, calls };
-        drawn.fill(kernel, attempt, "inputs");
-        Ok(drawn)
-    }
-
-    /// New contents and poison.
-    fn fill(&mut self, kernel: &dyn Kernel, attempt: &Attempt<'_>, purpose: &str) {
-        let Attempt { spec, case, seed } = attempt;
-        let draw = &mut Draw::new(*seed, purpose);
-        self.inputs = kernel.inputs(spec.layout.symbol, case, spec.distribution, draw);
-        self.arena.fill(0, 0, &self.inputs);
-        self.arena.poison(0);
-        self.before = self.arena.input_sum();
-    }
-
-    /// Makes the calls in a process that has this memory under `number`.
-    fn calls_of(&self, manifest: &Manifest, contestant: &mut Contestant, number: usize) -> Result<(), Loss> {
-        let limit = Duration::from_secs_f64(environment::timeout_s().unwrap_or(manifest.check.timeout_s));
-        for call in 0..self.calls.len() {
-            let called = contestant.call(number, call, 0, limit);
-            called.map_err(|loss| explain(loss, contestant, number, &self.arena))?;
-        }
-        Ok(())
-    }
-
-    /// What is expected of what the call left behind, if all of that is where it may be.
-    fn left_behind(&self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<Vec<Expected>, Loss> {
-        let Self { inputs, arena, before, .. } = self;
-        let Attempt { spec, case, .. } = attempt;
-        if arena.input_sum() != *before {
-            return Err(Loss::new(FailureKind::InputModified, "an input is not what it was before the call"));
-        }
-        if let Some(place) = arena.trespass() {
-            return Err(Loss::new(FailureKind::OutOfBounds, format!("wrote outside its outputs, {place}")));
-        }
-        Ok(kernel.expect(spec.layout.symbol, case, inputs, spec.distribution.rounding()))
-    }
-
-    /// Every element of every output, compared.
-    fn verdict(&self, kernel: &dyn Kernel, attempt: &Attempt<'_>) -> Result<(), Loss> {
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
-        let arena = &self.arena;
-        for expected in self.left_behind(kernel, attempt)? {
-            let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
-            let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
-            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, arena, 0) {
-                return Err(loss);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A fault's address, as a place near a buffer.
-fn explain(loss: Loss, contestant: &Contestant, number: usize, arena: &Arena) -> Loss {
-    let lens = (arena.inputs.len(), arena.outputs.len());
-    let Some((written, offset)) = loss.address.and_then(|address| contestant.locate(number, address, lens)) else {
-        return loss;
-    };
-    let place = arena.blueprint.describe(written, offset);
-    let inside = place.starts_with("byte");
-    let (kind, message) = match (written, inside) {
-        (false, true) => (FailureKind::InputModified, format!("wrote to an input, {place}: inputs are read-only")),
-        _ => (FailureKind::OutOfBounds, format!("touched memory outside its buffers, {place}")),
-    };
-    Loss { kind, message, ..loss }
 }

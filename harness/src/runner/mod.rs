@@ -3,7 +3,9 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `cases`, `correctness`, `compare` | the trials, and what one finds |
+//! | `cases`, `correctness`, `attempt`, `compare` | the trials, one seed of one, and what it finds |
+//! | `batch` | trials that share a process |
+//! | `reference` | what is expected of large products, by the device |
 //! | `certify` | wrong results handed to the crate's own check |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
 //! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
@@ -18,7 +20,9 @@
 
 mod arena;
 mod arguments;
+mod attempt;
 mod backend;
+mod batch;
 mod blueprint;
 mod candidate;
 mod cases;
@@ -35,6 +39,7 @@ mod measurement;
 mod memory;
 mod output;
 mod prepare;
+mod reference;
 mod sandbox;
 mod worker;
 

@@ -299,6 +299,8 @@ mod tests {
             let manifest = kopt_schema::manifest::parse("Cargo.toml", text("Cargo.toml"), None).unwrap().unwrap();
             assert!(manifest.sources.iter().chain([&manifest.header]).all(|source| !text(source).is_empty()));
             assert!(text("tests/correctness.rs").contains("(my_kernel)"));
+            // Its library has nothing to run by itself, and a toolchain without rustdoc should do.
+            assert!(text("Cargo.toml").contains("[lib]\nbench = false\ndoctest = false\n"), "{starter:?}");
         }
     }
 
