@@ -22,6 +22,10 @@ const LEAST_STEPS: usize = 4;
 const LEAST_WORTH: f64 = 0.03;
 const CERTAIN_WORTH: f64 = 0.01;
 
+/// What seems to be worth this much is looked at again: what is worth enough for certain seems so in one trace of a long
+/// step, and noise of 1 % is all that most of them see.
+const DOUBTFUL_WORTH: f64 = 0.02;
+
 /// That a candidate remembers, and how that was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {
@@ -132,7 +136,7 @@ pub(super) fn worth(evidence: &Evidence, name: &str, probe: Probe) -> Option<Eff
 
 /// Whether repetition seems to be worth something on a shape, certain or not.
 pub(super) fn is_doubtful(evidence: &Evidence, name: &str) -> bool {
-    PROBES.into_iter().any(|probe| worth(evidence, name, probe).is_some_and(|effect| effect.mean > CERTAIN_WORTH))
+    PROBES.into_iter().any(|probe| worth(evidence, name, probe).is_some_and(|effect| effect.mean > DOUBTFUL_WORTH))
 }
 
 /// Nanoseconds of a fresh step.
