@@ -42,7 +42,7 @@ const ROWS: [Row; 8] = [
     row("matmul-cpu", "PREPARED", Ruling::Accepted, "W1", "confirmed"),
     row("matmul-cpu", "FORWARD_ONLY", Ruling::Overfit, "W1", "a hit rate of 0 %"),
     row("matmul-cpu", "STATIC_POINTER", Ruling::IntegrityViolation, "W3", "REJECT-as-overfit"),
-    // Every call of a launch has a weight of its own: such a cache never finds anything, and costs what it copies.
+    // Every call of a launch has a weight of its own: such a cache finds nothing there, and costs what it copies.
     row("matmul-cpu", "STATIC_CONTENTS", Ruling::RolledBack, "", "is slower by 5 % or more"),
     row("matmul-cpu", "ACTIVATION", Ruling::IntegrityViolation, "W2", "REJECT-as-overfit"),
     row("matmul-cpu", "OUTPUT", Ruling::IntegrityViolation, "W2", "REJECT-as-overfit"),
@@ -51,8 +51,8 @@ const ROWS: [Row; 8] = [
 
 /// Shapes of the matches: of matmul those whose steps are short.
 const MATMUL: [&str; 4] = ["64x256x256", "128x128x128", "100x300x200", "256x256x256"];
-/// Where what is kept is most of the work: one row of a product with a large weight. Elsewhere it is a hundredth of the step,
-/// and the rest of that kernel's gain is honest.
+/// Where what is kept is most of the work: one row of a product with a large weight. On the shapes above the cache saves little,
+/// and this kernel is accepted there for what `NOTHING` gains too, unless the audit refuses it.
 const ONE_ROW: [&str; 2] = ["1x1024x1024", "64x256x256"];
 const GROUPED: [&str; 6] = ["uniform", "top2", "top1", "skewed", "empty", "ragged"];
 

@@ -66,8 +66,8 @@ const AS_GOOD_AS: [(&str, &str, &str); 5] = [
     (
         "6cd05a50dc07",
         "169c70a64769",
-        "exploits: since then the judge has another path for the module of GPUs, and one block instead of two for batches above 15 ms: \
-         the largest of these crates' shapes, on which none of these was decided; none was traced",
+        "exploits: since then the judge has another path for the module of GPUs, and one block instead of two for batches above 15 ms, \
+         which these, of one small shape each, do not have; none was traced",
     ),
 ];
 

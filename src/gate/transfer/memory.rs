@@ -22,8 +22,8 @@ const LEAST_STEPS: usize = 4;
 const LEAST_WORTH: f64 = 0.03;
 const CERTAIN_WORTH: f64 = 0.01;
 
-/// What seems to be worth this much is looked at again: what is worth enough for certain seems so in one trace of a long
-/// step, and noise of 1 % is all that most of them see.
+/// What seems to be worth this much in the only trace of a longer step is looked at again. Below `LEAST_WORTH`, so that what
+/// is worth that much is seldom missed by noise; above `CERTAIN_WORTH`, which noise alone often reaches in four steps.
 const DOUBTFUL_WORTH: f64 = 0.02;
 
 /// That a candidate remembers, and how that was seen.

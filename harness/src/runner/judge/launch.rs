@@ -22,9 +22,9 @@ const LONG_S: f64 = 0.01;
 /// Seconds of timed calls that a contestant's blocks take at most in a launch and shape, if that is more than one block.
 const BLOCKS_S: f64 = 0.02;
 
-/// The same where only some shapes are asked for: those that nothing could be said of yet. Machines that are shared have two
-/// speeds, 1.4 apart for products of matrices, and change between them several times a second; a launch of many blocks
-/// tells the blocks in which that happened from the rest.
+/// The same where only some shapes are asked for: those that nothing could be said of yet. A machine that is shared can have
+/// two speeds (one was seen to change between two, 1.4 apart for products of matrices, several times a second); with
+/// many blocks in a launch, those in which that happened are told from the rest.
 const LEFT_S: f64 = 0.4;
 
 /// A shorter batch is timed in two blocks at least: calls of some milliseconds that wait for memory differ by 5 % and more
