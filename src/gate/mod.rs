@@ -68,7 +68,8 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         control_alpha: CONTROL_ALPHA,
         core: Vec::new(),
         max_time_s: 120.0,
-        trace: !quick,
+        // What is no gain need not exist in training.
+        trace: !quick && policy != Policy::Gate,
     })
 }
 
@@ -140,7 +141,11 @@ pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
                 return Vec::new();
             }
             let alpha = terms.screen_alpha.clamp(1e-9, 0.5);
-            vec![Schedule::new(looks, alpha).confirmation(screen.launches.len())]
+            let (schedule, screened) = (Schedule::new(looks, alpha), screen.launches.len());
+            match is_gate(terms) {
+                true => schedule.confirmations(screened),
+                false => vec![schedule.confirmation(screened)],
+            }
         }
         _ => terms.looks.clone(),
     }
@@ -324,12 +329,13 @@ fn control(evidence: &Evidence) -> Option<Effect> {
     Some(Effect::of(&gains))
 }
 
-/// The level of each look: the screen's error is spread evenly over its looks, so that the sum holds whatever the data.
+/// The level of each look: a stage's error is spread evenly over its looks, so that the sum holds whatever the data.
 fn alpha_of(evidence: &Evidence, stage: &Stage) -> f64 {
-    match stage.kind {
-        StageKind::Screen => evidence.terms.screen_alpha / evidence.terms.looks.len().max(1) as f64,
+    let all = match stage.kind {
+        StageKind::Screen => evidence.terms.screen_alpha,
         StageKind::Confirmation => evidence.terms.confirmation_alpha,
-    }
+    };
+    all / looks(evidence, stage).len().max(1) as f64
 }
 
 fn rule(terms: &Terms) -> Rule {

@@ -19,8 +19,7 @@ pub fn gate_terms(tolerance: f64) -> Result<Terms, String> {
         return Err(format!("a tolerance of {:.1} % makes no sense: above 0 %, below 100 %", 100.0 * tolerance));
     }
     let terms = super::terms(Policy::Gate.name(), Some(tolerance), false)?;
-    // What is no gain need not exist in training.
-    Ok(Terms { max_regression: tolerance, trace: false, ..terms })
+    Ok(Terms { max_regression: tolerance, ..terms })
 }
 
 /// Whether these are terms of a gate.

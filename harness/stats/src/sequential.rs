@@ -80,6 +80,17 @@ impl Schedule {
         self.looks.iter().copied().find(|look| *look > screened).unwrap_or_else(|| self.last())
     }
 
+    /// Looks of a gate's confirmation, which share its error: the same number, twice and four times as many. A launch that
+    /// was disturbed spoils a short series, and what is slower must not pass for that. Nobody books what a gate measures:
+    /// that an early stop makes it look larger does no harm there.
+    #[must_use]
+    pub fn confirmations(&self, screened: usize) -> Vec<usize> {
+        let first = self.confirmation(screened);
+        let mut looks = [1, 2, 4].map(|times| (times * first).min(self.last())).to_vec();
+        looks.dedup();
+        looks
+    }
+
     /// The looks of at most `max_launches`, each at the level it had: a budget may end a comparison early, but must not
     /// make it easier to pass. `None` where no look is left.
     #[must_use]
@@ -109,6 +120,9 @@ mod tests {
         assert!((schedule.alpha_per_look() - 0.02 / 6.0).abs() < 1e-15 && (schedule.alpha() - 0.02).abs() < 1e-15);
         assert_eq!(schedule.last(), 48);
         assert_eq!([6, 9, 32, 48].map(|screened| schedule.confirmation(screened)), [9, 14, 48, 48]);
+        let gate = Schedule::gate();
+        let looks: Vec<Vec<usize>> = [6, 14, 32, 48].map(|screened| gate.confirmations(screened)).into();
+        assert_eq!(looks, [vec![9, 18, 36], vec![21, 42, 72], vec![48, 72], vec![72]]);
         assert_eq!((schedule.look_at(6), schedule.look_at(48)), (Some(0), Some(5)));
         assert_eq!((schedule.look_at(5), schedule.look_at(7), schedule.look_at(49)), (None, None, None));
     }

@@ -16,20 +16,29 @@ pub(crate) struct World {
     /// What moves all shapes of a launch together, and what moves each alone: standard deviations.
     pub(crate) common: f64,
     pub(crate) own: f64,
+    /// The share of a shape's launches that something else disturbs, six times as much as they vary.
+    pub(crate) disturbed: f64,
 }
 
 impl World {
     /// Four shapes with the same true gain; the launch deviation of their aggregate is `sigma`, half of its variance
     /// common to the shapes. One shape alone then varies by 1.6 sigma.
     fn uniform(gain: f64, sigma: f64) -> Self {
-        Self { effects: vec![f64::ln_1p(gain); 4], common: sigma * 0.5f64.sqrt(), own: sigma * 2f64.sqrt() }
+        Self {
+            effects: vec![f64::ln_1p(gain); 4],
+            common: sigma * 0.5f64.sqrt(),
+            own: sigma * 2f64.sqrt(),
+            disturbed: 0.0,
+        }
     }
 
     /// One more launch of every shape.
     pub(crate) fn launch(&self, gains: &mut [Vec<f64>], generator: &mut Generator) {
         let common = self.common * generator.normal();
         for (gains, effect) in gains.iter_mut().zip(&self.effects) {
-            gains.push(effect + common + self.own * generator.normal());
+            let own = self.own * generator.normal();
+            let hit = self.disturbed > 0.0 && (generator.below(1000) as f64) < 1000.0 * self.disturbed;
+            gains.push(effect + common + if hit { 6.0 * own } else { own });
         }
     }
 
@@ -131,7 +140,7 @@ fn what_the_confirmation_records_is_not_biased() {
 fn hidden_loss(loss: f64) -> World {
     let mut effects = vec![1.1f64.ln(); 8];
     effects[3] = -f64::ln_1p(loss);
-    World { effects, common: 0.0, own: 0.02 }
+    World { effects, common: 0.0, own: 0.02, disturbed: 0.0 }
 }
 
 #[test]

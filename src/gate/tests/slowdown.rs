@@ -2,7 +2,7 @@
 
 use kopt_schema::evidence::{Direction, Evidence, Ruling, Stage, StageKind};
 
-use super::super::{gate_terms, terms, unsettled, verdict};
+use super::super::{Next, gate_terms, next, terms, unsettled, verdict};
 use super::{MS, Times, empty, launch, play};
 
 /// Evidence of a gate with these times of the head on the two shapes, per cent of the base's.
@@ -50,6 +50,27 @@ fn a_slowdown_that_fresh_launches_rule_out_passes() {
 }
 
 #[test]
+fn a_disturbed_launch_makes_a_confirmation_longer_and_hides_no_slowdown() {
+    let confirmed = gated(105, 105);
+    let mut evidence = Evidence { stages: confirmed.stages.clone(), ..confirmed.clone() };
+    let first = evidence.stages[1].launches.len();
+    // One in which the head seems to be faster by a third.
+    let disturbed = Times::honest([MS, MS * 2 / 3, MS]);
+    evidence.stages[1].launches[0] = launch(first, disturbed, disturbed);
+    assert_eq!(verdict(&evidence).ruling, Ruling::RolledBackNoise);
+    assert_eq!(next(&evidence), Next::Measure, "not the end of it");
+    let slower = Times::honest([MS, MS * 105 / 100, MS]);
+    let mut number = 2 * first;
+    while next(&evidence) == Next::Measure {
+        evidence.stages[1].launches.push(launch(number, slower, slower));
+        number += 1;
+    }
+    let told = verdict(&evidence);
+    assert_eq!(told.ruling, Ruling::RolledBack, "{:?}", told.reasons);
+    assert!(evidence.stages[1].launches.len() > first);
+}
+
+#[test]
 fn a_gate_gives_no_verdict_on_a_disturbed_machine_and_none_for_a_tolerance_without_sense() {
     let evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
     let disturbed = |control: u64| Times::honest([MS, MS * 105 / 100, control]);
@@ -60,6 +81,7 @@ fn a_gate_gives_no_verdict_on_a_disturbed_machine_and_none_for_a_tolerance_witho
     assert_eq!(told.ruling, Ruling::RolledBack);
     assert!(gate_terms(0.0).is_err() && gate_terms(1.0).is_err() && gate_terms(f64::NAN).is_err());
     assert_eq!(gate_terms(0.05).unwrap().max_regression, 0.05);
+    assert!(!terms("gate", None, false).unwrap().trace && terms("default", None, false).unwrap().trace);
 }
 
 #[test]
