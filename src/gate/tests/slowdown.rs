@@ -54,8 +54,8 @@ fn a_disturbed_launch_makes_a_confirmation_longer_and_hides_no_slowdown() {
     let confirmed = gated(105, 105);
     let mut evidence = Evidence { stages: confirmed.stages.clone(), ..confirmed.clone() };
     let first = evidence.stages[1].launches.len();
-    // One in which the head seems to be faster by a third.
-    let disturbed = Times::honest([MS, MS * 2 / 3, MS]);
+    // One in which the head seems to be faster by a tenth.
+    let disturbed = Times::honest([MS, MS * 9 / 10, MS]);
     evidence.stages[1].launches[0] = launch(first, disturbed, disturbed);
     assert_eq!(verdict(&evidence).ruling, Ruling::RolledBackNoise);
     assert_eq!(next(&evidence), Next::Measure, "not the end of it");
