@@ -179,7 +179,7 @@ fn what_cannot_be_loaded_says_why() {
     assert!(sizes("matmul").is_ok());
 }
 
-/// Not a test: what a step takes in each preset, and the op's share of it. `cargo test -p kopt-train -- --ignored --nocapture shares`.
+/// Not a test: what a step takes in each preset, and the op's share of it. `cargo test --test slots -- --ignored --nocapture shares`.
 #[test]
 #[ignore = "a measurement"]
 fn shares() {

@@ -15,14 +15,15 @@ use crate::shell::Shell;
 
 /// Try the edit that lies in a campaign's worktree
 ///
-/// For a person or an agent at work in an editor. Edit the kernel's sources in the worktree that `cargo kopt status`
-/// names, then say why it should be faster: the edit becomes the candidate of the next round, is compiled, checked and
-/// compared, and is committed or rolled back. The answer is short, and one JSON line with --message-format json. Build and
-/// correctness failures leave the edit where it is, to be put right: up to three more attempts belong to the same round.
-/// Every try is a round like any other, and is charged to the campaign's error rate.
+/// For a person or an agent at work in an editor. Edit the kernel's sources in the worktree that `optimize --by-hand` names
+/// (and `status --message-format json`), then say why it should be faster: the edit becomes the candidate of the next
+/// round, is compiled, checked and compared, and is committed or rolled back. The answer is short, and one JSON line with
+/// --message-format json. Build and correctness failures leave the edit where it is, to be put right: up to three more
+/// attempts belong to the same round. Every try is a round like any other, and is charged to the campaign's error rate.
 ///
 /// Begin with: cargo kopt optimize -p softmax-cpu --by-hand --yes
-/// Example:    cargo kopt try --hypothesis "eight accumulators hide the latency of the adds"
+///
+/// Example: cargo kopt try --hypothesis "eight accumulators hide the latency of the adds"
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -36,7 +37,7 @@ pub struct Args {
     /// The direction it belongs to, such as 'data layout and movement'
     #[arg(long, value_name = "NAME", value_parser = category)]
     category: Option<Category>,
-    /// What it keeps between calls, by your own account: K1 to K4
+    /// What it keeps between calls, by your own account: K1 to K4, or W1 for what `prepare` derives from a weight
     #[arg(long, value_name = "BUCKET", value_parser = bucket)]
     bucket: Option<Bucket>,
     /// What is different from a similar one that was rolled back
@@ -92,5 +93,5 @@ pub fn category(text: &str) -> Result<Category, String> {
 pub fn bucket(text: &str) -> Result<Bucket, String> {
     let wanted = text.to_uppercase();
     let found = Bucket::ALL.into_iter().find(|bucket| bucket.name() == wanted);
-    found.ok_or_else(|| "K1 inside the kernel, K2 a layout, K3 fusion, K4 kept for the same step's backward, W1 to W3 are caches, and refused".to_owned())
+    found.ok_or_else(|| "K1 inside the kernel, K2 a layout, K3 fusion, K4 kept for the same step's backward, W1 derived from a weight by `prepare`; W2 and W3 are memories of past calls, and refused".to_owned())
 }

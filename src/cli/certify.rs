@@ -15,7 +15,8 @@ use crate::shell::Shell;
 /// row means, a copy of an input, the last tile dropped, the last terms of sums dropped, operands rounded to the next
 /// lower precision, the result of another call. Each must be refused on each shape. If one passes, the bounds are too
 /// wide to tell a gain from a cheat: it is named, with bounds that would refuse it, fitted between the error of the
-/// crate's own kernel and that of the mutant. Exit code 96 then. `optimize` does the same before a crate's first campaign.
+/// crate's own kernel and that of the mutant. Exit code 96 then. `optimize` does the same before a campaign, unless it was
+/// done for the same judge.
 ///
 /// Example: cargo kopt certify -p softmax-cpu
 #[derive(Debug, clap::Args)]

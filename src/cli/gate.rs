@@ -53,7 +53,7 @@ pub struct Args {
     /// Time that measuring may take over all kernels, such as 90s or 2m; checking and building have their own
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = quantity::seconds)]
     max_time: f64,
-    /// What is made of kernels that cannot be told
+    /// What to do when a kernel cannot be decided
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     inconclusive: Inconclusive,
     /// Write Markdown there, for a comment (GITHUB_STEP_SUMMARY gets it too, where it is set)

@@ -11,7 +11,7 @@ use crate::shell::Shell;
 
 /// Make a kernel crate that builds, tests and benches at once
 ///
-/// The crate holds a plain kernel to start from, its header, the shapes to check and time, and five lines of Rust.
+/// The crate holds a plain kernel to start from, its header, the shapes to check and time, and a few lines of Rust.
 /// Inside a workspace it becomes a member. Where something fails, nothing is left behind.
 ///
 /// Example: cargo kopt new demo --op softmax && cd demo && cargo test && cargo bench

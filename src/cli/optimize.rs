@@ -38,7 +38,7 @@ pub struct Args {
     /// Propose the patches of this folder, in the order of their names
     #[arg(long, value_name = "FOLDER", help_heading = "Who proposes")]
     patches: Vec<Utf8PathBuf>,
-    /// Propose what this command makes of the prompt: claude, codex, or a template with {prompt_file}, {worktree}, {crate}, {round_dir}
+    /// Propose what this command makes of the prompt: claude, codex, or a template with any of {prompt_file}, {worktree}, {crate}, {round_dir}, {round}, {attempt}, {time_s}
     #[arg(long, value_name = "COMMAND", help_heading = "Who proposes")]
     agent: Vec<String>,
     /// One optimization: this patch
@@ -50,7 +50,7 @@ pub struct Args {
     /// Your own edits, through `cargo kopt try`
     #[arg(long, help_heading = "Who proposes")]
     by_hand: bool,
-    /// A TOML file with any of the target's keys; flags go before it
+    /// A TOML file with any of the target's keys; flags override it
     #[arg(long, value_name = "FILE", help_heading = "The target")]
     target: Option<Utf8PathBuf>,
     /// Only these shapes

@@ -16,9 +16,11 @@ use crate::shell::Shell;
 /// the kernel takes over its op, or your own script (`transfer.command = "python train.py"`). Both versions train from the
 /// same weights on the same text, one step each in turn, in fresh processes again and again. Told are the times of the step,
 /// its gain with an interval, the op's share of the step, the gain that this share and a benchmark of the same calls predict,
-/// and whether both versions learn the same. A gain that needs the repetition of a benchmark is predicted and does not
-/// come. The manifest says which op of the model the kernel takes over: `[package.metadata.kopt.transfer] slot = "rmsnorm"`.
-/// Campaigns do the same at their baseline, for their report, and with `--policy training` before every accept. Exit code 0 when the losses agree, 103 when they do not or the candidate does not get through.
+/// and whether both versions learn the same. A gain that exists only because a benchmark repeats its calls is predicted, and
+/// not found in the step. The manifest says which op of the model the kernel takes over:
+/// `[package.metadata.kopt.transfer] slot = "rmsnorm"`. Campaigns do the same at their baseline, for their report, and with
+/// `--policy training` before every accept. Exit code 0 when the losses agree, 103 when they do not or the candidate does
+/// not get through.
 ///
 /// Example: cargo kopt train-step -p rmsnorm-cpu --base HEAD~1
 #[derive(Debug, clap::Args)]

@@ -23,8 +23,7 @@ pub const REFEREE: [&str; 14] = [
 ];
 
 /// And what more does where kernels run on a GPU.
-#[allow(dead_code, reason = "shared with benchmarks that have none")]
-pub const CUDA: [&str; 10] = [
+const CUDA: [&str; 10] = [
     "harness/src/runner/backend/gpu/clock.rs",
     "harness/src/runner/backend/gpu/cuda.rs",
     "harness/src/runner/backend/gpu/device.rs",
@@ -37,45 +36,61 @@ pub const CUDA: [&str; 10] = [
     "harness/src/runner/backend/gpu/table.rs",
 ];
 
+/// And what more refuses exploits.
+const AUDITS: [&str; 3] = ["src/audit", "src/sanitizer.rs", "tests/exploits"];
+
+/// What decisions on a GPU rest on.
+#[allow(dead_code, reason = "shared with benchmarks that have none")]
+pub fn on_gpu() -> Vec<&'static str> {
+    [&REFEREE[..], &CUDA].concat()
+}
+
+/// What the refusal of exploits rests on.
+#[allow(dead_code, reason = "shared with benchmarks that have none")]
+pub fn of_exploits() -> Vec<&'static str> {
+    [&REFEREE[..], &AUDITS].concat()
+}
+
 /// Versions whose rows count for this one: their key, this one's, and why. What differs must not reach what the rows rest on.
-const AS_GOOD_AS: [(&str, &str, &str); 7] = [
+#[allow(dead_code, reason = "shared with benchmarks whose rows are of one version")]
+pub const AS_GOOD_AS: [(&str, &str, &str); 7] = [
     (
         "9d6c94dd36e6",
-        "3ac86355201f",
+        "8d10f9302eb4",
         "decisions on a GPU: since then a gate looks at its confirmation up to three times; none of these is a gate's",
     ),
     (
         "169c70a64769",
-        "be4e389a9152",
+        "f22c2ade1849",
         "exploits: since then a gate looks at its confirmation up to three times; these are comparisons for gains",
     ),
     (
         "cd7594c74685",
-        "3ac86355201f",
+        "8d10f9302eb4",
         "decisions on a GPU: since then memory of the host is moved by several threads, batches of 5 to 15 ms are timed twice a \
          launch, gates leave out shapes, an accept is traced less, and ceilings are doubted before the trace instead of after it; \
          these have device memory and batches of a millisecond, and none is a gate's or was traced; and as below",
     ),
     (
         "b355adbca461",
-        "3ac86355201f",
+        "8d10f9302eb4",
         "decisions on a GPU: since then CUDA's driver is called through a trait that HIP's implements too, with the same calls in the \
          same order, the judge's PTX is the same but for its digest, and batches above 15 ms, which these do not have, are timed once; and as below",
     ),
     (
         "e5d640d58909",
-        "3ac86355201f",
+        "8d10f9302eb4",
         "decisions on a GPU: since then what looks like memory in a trace is looked at again from 2 % on instead of 1 %; none of these \
          was traced; and as above",
     ),
     (
         "68120f3e710e",
-        "be4e389a9152",
+        "f22c2ade1849",
         "exploits: since then a trace that leaves a doubt is repeated, and these are decided without a trace; and as below",
     ),
     (
         "6cd05a50dc07",
-        "be4e389a9152",
+        "f22c2ade1849",
         "exploits: since then the judge has another path for the module of GPUs, and one block instead of two for batches above 15 ms, \
          which these, of one small shape each, do not have; none was traced",
     ),
@@ -105,13 +120,16 @@ pub fn key(root: &Utf8Path, code: &[&str]) -> Result<String, Failure> {
 }
 
 fn gather(path: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> Result<(), Failure> {
-    let apart = ["tests.rs", "simulation.rs", "words.rs"];
-    if path.is_dir() {
-        for entry in path.read_dir_utf8()? {
-            gather(entry?.path(), files)?;
-        }
-    } else if !apart.contains(&path.file_name().unwrap_or_default()) {
+    let apart = ["tests", "tests.rs", "simulation.rs", "slowdown_simulation.rs", "words.rs"];
+    if !path.is_dir() {
         files.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in path.read_dir_utf8()? {
+        let entry = entry?;
+        if !apart.contains(&entry.file_name()) {
+            gather(entry.path(), files)?;
+        }
     }
     Ok(())
 }

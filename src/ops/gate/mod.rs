@@ -57,7 +57,7 @@ use crate::revision::Revisions;
 use crate::shell::{GOOD, Shell, count, units};
 use crate::workspace::Workspace;
 
-/// What is made of kernels that cannot be told.
+/// What to do when a kernel cannot be decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Inconclusive {
     /// The gate ends with 104.
@@ -93,7 +93,7 @@ pub struct Request {
     pub tolerance: f64,
     /// Seconds that measuring may take, over all kernels.
     pub max_time_s: f64,
-    /// What is made of kernels that cannot be told.
+    /// What to do when a kernel cannot be decided.
     pub inconclusive: Inconclusive,
     /// Where Markdown goes.
     pub markdown: Option<Utf8PathBuf>,

@@ -126,8 +126,7 @@ impl Rows {
     /// The rows of this version of the code.
     pub fn open(root: &Utf8Path) -> Result<Self, Failure> {
         let file = root.join("tests/benchmarks/referee.jsonl");
-        let gpu = [&measuring::REFEREE[..], &measuring::CUDA].concat();
-        let keys = [measuring::key(root, &measuring::REFEREE)?, measuring::key(root, &gpu)?];
+        let keys = [measuring::key(root, &measuring::REFEREE)?, measuring::key(root, &measuring::on_gpu())?];
         let rows = resumable::rows(&file, |row: &Row| measuring::counts(&row.key, &keys[usize::from(row.on_gpu())]))?;
         Ok(Self { file, keys, rows })
     }
