@@ -145,6 +145,11 @@ impl Campaign<'_> {
     pub fn run(&mut self) -> Result<Progress> {
         loop {
             self.go_on()?;
+            // One whose beginning fails again and again can be ended, too.
+            let begins = matches!(self.state().phase(), Phase::Prepare | Phase::ReadTips | Phase::Baseline);
+            if begins && self.folder.stop().exists() && self.ends()? {
+                continue;
+            }
             match self.state().phase() {
                 Phase::DefineTarget | Phase::Prepare => self.prepare()?,
                 Phase::ReadTips => self.read_tips()?,

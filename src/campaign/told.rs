@@ -54,7 +54,7 @@ impl Campaign<'_> {
             lines: proposed.map_or([0, 0], |proposed| proposed.lines),
             refused: round.attempts.iter().filter_map(|attempt| attempt.refused.clone()).collect(),
             measurements: kept,
-            versus_baseline: self.versus_baseline(&decision),
+            versus_baseline: self.versus_baseline(round.number, &decision),
             rollbacks: state.rollbacks_in_a_row(),
             directions: directions.iter().map(|direction| direction.category.name().to_owned()).collect(),
             transfer,
@@ -79,12 +79,22 @@ impl Campaign<'_> {
         measured.iter().filter_map(one).collect()
     }
 
-    fn versus_baseline(&self, decision: &Decision) -> Option<VersusBaseline> {
-        let before = self.state().chain_gain();
-        let gain = match (decision, before) {
-            (Decision::Accepted { gain, .. }, None) => *gain,
-            (Decision::Accepted { .. }, Some(chain)) | (Decision::RolledBack { .. }, Some(chain)) => of_chain(chain),
-            _ => return None,
+    /// The gain over the baseline with this round's change in, where it has one. Of a round that is about to be accepted the
+    /// ledger does not know yet.
+    fn versus_baseline(&self, round: u32, decision: &Decision) -> Option<VersusBaseline> {
+        let accepted: Vec<_> = self.state().accepted().collect();
+        let is_known = accepted.iter().any(|one| one.number == round);
+        let own = match decision {
+            Decision::Accepted { gain, .. } if !is_known => Some(gain),
+            _ => None,
+        };
+        if own.is_none() && !is_known && !matches!(decision, Decision::RolledBack { .. }) {
+            return None;
+        }
+        let gains = accepted.iter().filter_map(|round| round.accepted()).map(|accepted| &accepted.gain).chain(own);
+        let gain = match (accepted.len(), own) {
+            (0, Some(own)) => *own,
+            _ => of_chain(ledger::chain(gains)?),
         };
         Some(VersusBaseline { gain, measured: false })
     }

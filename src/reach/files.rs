@@ -1,15 +1,25 @@
 //! What a file is to a kernel, by where it lies.
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::Manifest;
 
 use super::{Aspect, Package, Snapshot};
 
-/// Text for people: changes no code, wherever it lies.
+/// Text for people: changes no code, unless a source beside it includes it.
 const DOCUMENTS: [&str; 4] = ["md", "markdown", "rst", "adoc"];
 const DOCUMENT_NAMES: [&str; 6] = ["LICENSE", "COPYING", "NOTICE", "README", "CHANGELOG", "AUTHORS"];
 
 /// Folders of a package whose files only its own tests, benches and examples are built from.
 const OF_ITSELF: [&str; 3] = ["tests", "benches", "examples"];
+
+/// Files that compilers of kernels are given, or include.
+const SOURCES: [&str; 13] = ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "inc", "cu", "cuh", "hip", "py", "s"];
+
+/// Whether a file of this name may be a part of a kernel.
+#[must_use]
+pub fn is_source(name: &str) -> bool {
+    Utf8Path::new(name).extension().is_some_and(|end| SOURCES.contains(&end.to_ascii_lowercase().as_str()))
+}
 
 /// Whether a file is only read by people.
 #[must_use]
@@ -21,10 +31,12 @@ pub fn is_document(path: &Utf8Path) -> bool {
 
 /// What the file at `path` is to `kernel`, if anything. Manifests and lock files are looked into elsewhere.
 pub(super) fn role(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
-    if is_document(path) || path.file_name() == Some("Cargo.toml") || *path == snapshot.workspace.join("Cargo.lock") {
+    if path.file_name() == Some("Cargo.toml") || *path == snapshot.workspace.join("Cargo.lock") {
         return None;
     }
-    surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path)).or_else(|| owned(snapshot, kernel, path))
+    // A name says nothing of what is included: beside sources a document is one of them.
+    let found = surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path));
+    found.or_else(|| owned(snapshot, kernel, path).filter(|_| !is_document(path)))
 }
 
 /// Toolchain and cargo's configuration: they lie in a folder around what they are about.
@@ -56,10 +68,19 @@ fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
         Some(manifest) if manifest.header == inside.as_str() => "is the header with its arguments",
         Some(manifest) if manifest.sources.iter().any(|source| source == inside.as_str()) => "is its source",
         Some(manifest) if manifest.generator.iter().any(|word| word == inside.as_str()) => "makes its device code",
+        Some(manifest) if is_beside(manifest, inside) => "lies beside its sources",
         _ if inside.starts_with("kernels") => "lies beside its sources",
         _ => return None,
     };
     Some((Aspect::Kernel, why.to_owned()))
+}
+
+/// Whether a compiler can read it as it reads the sources. Of sources in the root of a crate that is everything, and what else
+/// a file of the crate is says more.
+fn is_beside(manifest: &Manifest, inside: &Utf8Path) -> bool {
+    let files = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.generator);
+    let mut folders = files.filter_map(|file| Utf8Path::new(file).parent()).filter(|folder| *folder != "");
+    folders.any(|folder| inside.starts_with(folder))
 }
 
 /// Other files of the crate, and of what it depends on.

@@ -22,7 +22,7 @@ mod tests;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-pub use files::is_document;
+pub use files::{is_document, is_source};
 pub use pairs::{Pair, pairs};
 
 /// A file that differs between two commits, relative to the repository. Both where it was changed or moved.

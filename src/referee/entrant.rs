@@ -76,7 +76,7 @@ impl Entrant {
         let text = std::fs::read(&file).map_err(|error| unreadable(&error))?;
         let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
         if let Some(missing) = &candidate.missing {
-            return Err(Error::setup(format!("{} cannot be compiled here", version.shown))
+            return Err(Error::new(Exit::NoDevice, format!("{} cannot be compiled here", version.shown))
                 .cause(missing.clone())
                 .hint(
                     "both versions are compiled where they are compared: install the compiler, or compare elsewhere",
@@ -123,7 +123,7 @@ fn failed(version: &Version<'_>, error: &BuildError) -> Error {
         BuildError::Compile { .. } | BuildError::Include { .. } | BuildError::Prepare { .. } => {
             (Exit::BuildFailed, "does not compile")
         }
-        BuildError::NoCompiler(_) => (Exit::Setup, "cannot be compiled here"),
+        BuildError::NoCompiler(_) | BuildError::NoDevice(_) => (Exit::NoDevice, "cannot be compiled here"),
         _ => (Exit::Setup, "cannot be compiled"),
     };
     let text = error.to_string();

@@ -125,6 +125,19 @@ impl Revisions {
         String::from_utf8(self.repository.find_blob(entry.id()).ok()?.content().to_vec()).ok()
     }
 
+    /// Names of what a commit has in the folders around a path.
+    #[must_use]
+    pub fn names_around(&self, revision: &Revision, path: &Utf8Path) -> Vec<String> {
+        let Some(root) = self.commit(revision).ok().and_then(|commit| commit.tree().ok()) else { return Vec::new() };
+        let folders = path.ancestors().skip(1).filter_map(|folder| match folder.as_str() {
+            "" => Some(root.clone()),
+            _ => self.repository.find_tree(root.get_path(folder.as_std_path()).ok()?.id()).ok(),
+        });
+        folders
+            .flat_map(|tree| tree.iter().filter_map(|entry| Some(entry.name().ok()?.to_owned())).collect::<Vec<_>>())
+            .collect()
+    }
+
     /// Number of files that git knows and that differ from what is committed.
     #[must_use]
     pub fn uncommitted(&self) -> usize {

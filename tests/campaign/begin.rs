@@ -208,4 +208,12 @@ fn a_version_that_does_not_pass_the_audit_is_no_start_unless_the_policy_allows_i
         .says("does not pass the state audit")
         .says("writable-data: calls")
         .says("allow = [\"writable-data\"]");
+    // It would fail again each time that it is taken up; it can be ended all the same, and another begins.
+    let campaign = stage.last();
+    stage.kopt(&["resume", &campaign.name]).exits(106);
+    stage.kopt(&["stop", &campaign.name]).exits(0);
+    assert_eq!(stage.last().termination(), "stopped");
+    fs::write(stage.path("kernels/softmax.c"), source).unwrap();
+    stage.commit("does not count");
+    stage.optimize(&["--patches", &folder]).exits(0).says("ACCEPTED");
 }

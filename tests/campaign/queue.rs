@@ -89,9 +89,13 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
     let subjects = ["round-2: Vectorise the loop", "round-12: Fuse both passes"];
     assert_eq!(campaign.subjects(), subjects.map(|subject| format!("[optimize] softmax cpu {subject}")));
     let repository = stage.repository();
-    for (id, [round, gain]) in campaign.commits().into_iter().zip([["2", "+11."], ["12", "+12."]]) {
+    // What was accepted before and this round's own.
+    let told = [["2", "+11.", "+11."], ["12", "+12.", "+25."]];
+    for (id, [round, gain, total]) in campaign.commits().into_iter().zip(told) {
         let commit = repository.find_commit(id).unwrap();
         let message = commit.message().unwrap();
+        let versus = message.lines().find(|line| line.contains(" vs baseline")).unwrap();
+        assert!(versus.trim_start_matches(['-', '*', ' ']).starts_with(total), "{message}");
         for part in ["\nHypothesis:\n", "\nResult:\n", "\nReal-training transfer check:\n", " over all shapes"] {
             assert!(message.contains(part), "no `{part}` in:\n{message}");
         }

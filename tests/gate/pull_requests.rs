@@ -78,6 +78,61 @@ fn slower_is_caught_in_all_shapes_and_in_one_of_eight_and_faster_passes() {
     }
 }
 
+/// A slower kernel, by the one way or the other that no line of the compiled source shows.
+#[test]
+fn a_slower_kernel_passes_by_no_way_around_its_source() {
+    const SLOW: &str = "TIME=1.200;";
+    let table = "[package.metadata.kopt]\n";
+    let stage = Stage::new();
+    let source = stage.sandbox.read(ALPHA);
+    // Two sources, of which one is compiled.
+    stage.write("crates/alpha/kernels/second.c", &source.replace(MARK, SLOW));
+    // Sources in a folder of their own, with headers beside them, one by the name of a document.
+    let (first, second) = ("#define FIRST \"TIME=1.000;\"\n", "#define SECOND \"tall=1.000;\"\n");
+    stage.write("crates/beta/csrc/first.h", first);
+    stage.write("crates/beta/csrc/SECOND.md", second);
+    let included = "#include \"softmax.h\"\n#include \"first.h\"\n#include \"SECOND.md\"\n";
+    let beta = stage.sandbox.read(BETA).replace(&format!("\"{MARK}\""), "FIRST SECOND");
+    stage.write("crates/beta/csrc/softmax.c", &beta.replace("#include \"softmax.h\"\n", included));
+    stage.edit("crates/beta/Cargo.toml", table, &format!("{table}sources = [\"csrc/softmax.c\"]\n"));
+    stage.commit("more sources");
+    let ways: [(&str, &str, &dyn Fn(&Stage)); 4] = [
+        ("another source", "alpha", &|stage| {
+            stage.edit("crates/alpha/Cargo.toml", table, &format!("{table}sources = [\"kernels/second.c\"]\n"));
+        }),
+        ("a header beside it", "beta", &|stage| stage.edit("crates/beta/csrc/first.h", "1.000", "1.200")),
+        ("a document that is included", "beta", &|stage| stage.edit("crates/beta/csrc/SECOND.md", "1.000", "1.200")),
+        ("a link that leads nowhere", "alpha", &|stage| {
+            stage.edit(ALPHA, MARK, SLOW);
+            std::os::unix::fs::symlink("gone", stage.path("crates/alpha/kernels/link")).unwrap();
+        }),
+    ];
+    for (way, name, change) in ways {
+        let head = stage.request(way, change);
+        let kernels = kernels(&stage, &head, &[100]);
+        let found = kernels.iter().find(|kernel| kernel["kernel"] == name).unwrap();
+        assert_eq!(found["outcome"], "regressed", "{way}: {found}");
+    }
+}
+
+#[test]
+fn what_this_machine_could_compile_and_does_not_build_fails() {
+    let stage = Stage::new();
+    let table = "[package.metadata.kopt]\n";
+    let renamed = stage.request("a header called a document", |stage| {
+        let text = stage.sandbox.read("crates/alpha/kernels/softmax.h");
+        std::fs::remove_file(stage.path("crates/alpha/kernels/softmax.h")).unwrap();
+        stage.write("crates/alpha/kernels/HEADER.md", &text);
+    });
+    let flags = stage.request("a plugin", |stage| {
+        stage.edit("crates/alpha/Cargo.toml", table, &format!("{table}flags = [\"-fplugin=x.so\"]\n"));
+    });
+    for head in [renamed, flags] {
+        let kernels = kernels(&stage, &head, &[101]);
+        assert_eq!(kernels[0]["outcome"], "does-not-build", "{}", kernels[0]);
+    }
+}
+
 #[test]
 fn wrong_and_cheating_kernels_are_told_apart_and_the_worst_decides() {
     let stage = Stage::new();

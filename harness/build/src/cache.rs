@@ -1,10 +1,11 @@
 //! Compiling outside cargo: many candidates at once, each at most once.
 //!
-//! The key covers everything that decides the object: format, compiler, flags, every file under the crate's `kernels`
-//! folder and the declared include roots, and the manifest's sources. System headers are covered by the compiler's
+//! The key covers everything that decides the object: format, compiler, flags, the manifest, and every file that the compiler
+//! can read of the crate: the folder `kernels`, those of sources and header, and the include roots. System headers are covered by the compiler's
 //! version. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
 //! could be taken for one.
 
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +18,7 @@ use crate::compile::compile_recipe;
 use crate::error::BuildError;
 use crate::recipe::Recipe;
 use crate::site::{CUDA_LINK, DEVICE_HEADER, HIP_LINK, LINK};
-use crate::{digest, triton};
+use crate::{digest, sandbox, triton};
 
 /// A folder of compiled candidates. It may be deleted at any time.
 #[derive(Debug, Clone)]
@@ -122,35 +123,56 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
         parts.extend([DEVICE_HEADER.into(), triton::GENERATOR.into()]);
         parts.extend(order.manifest.generator.iter().map(|word| word.as_str().into()));
     }
-    let mut files: Vec<Utf8PathBuf> = Vec::new();
-    let roots = order.manifest.include_roots.iter().map(|root| order.folder.join(root));
-    for root in std::iter::once(order.folder.join("kernels")).chain(roots) {
-        collect_files(&root, &mut files)?;
+    // Which of the files are compiled, and by which plan they are called.
+    let manifest = serde_json::to_vec(&order.manifest).map_err(|error| BuildError::file("manifest")(error.into()))?;
+    parts.push(manifest);
+    let mut found = Found::default();
+    for folder in
+        std::iter::once(order.folder.join("kernels")).chain(sandbox::of_sources(&order.folder, &order.manifest))
+    {
+        found.gather(&folder)?;
     }
-    files.extend(order.manifest.sources.iter().chain([&order.manifest.header]).map(|path| order.folder.join(path)));
-    files.extend(order.manifest.generator.iter().map(|word| order.folder.join(word)).filter(|path| path.is_file()));
-    files.sort();
-    files.dedup();
-    for file in files {
+    let named = order.manifest.sources.iter().chain([&order.manifest.header]).chain(&order.manifest.launch);
+    found.files.extend(named.map(|path| order.folder.join(path)));
+    found
+        .files
+        .extend(order.manifest.generator.iter().map(|word| order.folder.join(word)).filter(|path| path.is_file()));
+    found.files.sort();
+    found.files.dedup();
+    for file in found.files {
         parts.push(file.strip_prefix(&order.folder).unwrap_or(&file).as_str().into());
-        parts.push(std::fs::read(&file).map_err(BuildError::file(&file))?);
+        parts.push(match std::fs::read(&file) {
+            // A link that leads nowhere: what the compiler would find there is nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_symlink() => b"nowhere".to_vec(),
+            read => read.map_err(BuildError::file(&file))?,
+        });
     }
-    let knobs = serde_json::to_vec(&order.manifest.knobs).map_err(|error| BuildError::file("knobs")(error.into()))?;
-    parts.push(knobs);
     Ok(digest::of_parts(parts.iter().map(Vec::as_slice)))
 }
 
-fn collect_files(folder: &Utf8Path, into: &mut Vec<Utf8PathBuf>) -> Result<(), BuildError> {
-    if !folder.exists() {
-        return Ok(());
-    }
-    for entry in folder.read_dir_utf8().map_err(BuildError::file(folder))? {
-        let path = entry.map_err(BuildError::file(folder))?.into_path();
-        if path.is_dir() {
-            collect_files(&path, into)?;
-        } else {
-            into.push(path);
+/// Everything that a compiler can read of a crate.
+#[derive(Default)]
+struct Found {
+    files: Vec<Utf8PathBuf>,
+    /// Folders that were looked through, by their real paths: links may lead in a circle.
+    seen: HashSet<Utf8PathBuf>,
+}
+
+impl Found {
+    fn gather(&mut self, folder: &Utf8Path) -> Result<(), BuildError> {
+        let Ok(real) = folder.canonicalize_utf8() else { return Ok(()) };
+        // What cargo has built, where sources lie in the root of a crate.
+        if !self.seen.insert(real) || folder.join("CACHEDIR.TAG").exists() || folder.file_name() == Some(".git") {
+            return Ok(());
         }
+        for entry in folder.read_dir_utf8().map_err(BuildError::file(folder))? {
+            let path = entry.map_err(BuildError::file(folder))?.into_path();
+            if path.is_dir() {
+                self.gather(&path)?;
+            } else {
+                self.files.push(path);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

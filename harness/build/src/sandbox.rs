@@ -42,6 +42,17 @@ const SYSTEM: [&str; 10] = [
 /// Devices that any program may use.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
 
+/// Folders of the crate in `folder` that a compiler may read: those of its sources and header, the include roots, and that of
+/// a script which makes its device code.
+pub(crate) fn of_sources<'a>(folder: &'a Utf8Path, manifest: &'a Manifest) -> impl Iterator<Item = Utf8PathBuf> + 'a {
+    let files = manifest.sources.iter().chain([&manifest.header]);
+    let beside = files.filter_map(|file| Utf8Path::new(file).parent());
+    let scripts =
+        manifest.generator.iter().filter_map(|word| Utf8Path::new(word).parent()).filter(|parent| *parent != "");
+    let roots = manifest.include_roots.iter().map(Utf8Path::new);
+    beside.chain(scripts).chain(roots).map(|path| folder.join(path))
+}
+
 /// What a compiler may touch.
 #[derive(Debug)]
 pub(crate) struct Walls {
@@ -62,9 +73,7 @@ impl Walls {
         scratch: &Utf8Path,
     ) -> Self {
         let mut readable: Vec<Utf8PathBuf> = SYSTEM.iter().map(Utf8PathBuf::from).collect();
-        let files = manifest.sources.iter().chain([&manifest.header]);
-        readable.extend(files.filter_map(|file| Some(folder.join(Utf8Path::new(file).parent()?))));
-        readable.extend(manifest.include_roots.iter().map(|root| folder.join(root)));
+        readable.extend(of_sources(folder, manifest));
         readable.sort();
         readable.dedup();
         // Compilers that are installed elsewhere keep their parts beside themselves: `bin`, `lib`, `include`.
@@ -73,8 +82,6 @@ impl Walls {
         let real = named.chain(found).find_map(|path| path.canonicalize_utf8().ok());
         readable.extend(real.iter().filter_map(|path| path.parent()?.parent()).map(Utf8Path::to_owned));
         readable.extend(compiler.roots.iter().cloned());
-        let files = manifest.generator.iter().map(Utf8Path::new).filter_map(|word| word.parent());
-        readable.extend(files.filter(|parent| *parent != "").map(|parent| folder.join(parent)));
         // The whole system is no folder of a compiler.
         readable.retain(|path| path != "/");
         Self { readable, out: out.to_owned(), scratch: scratch.to_owned(), lacking: Mutex::default() }

@@ -69,8 +69,9 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let alone = match compiled(head, &scope.head, "the head's version") {
         Ok(entrant) => Alone { kernel: head, entrant },
         Err(error) => {
-            let built = error.exit() == Exit::BuildFailed;
-            let outcome = if built { GateOutcome::DoesNotBuild } else { GateOutcome::NotHere };
+            // Only what this machine lacks excuses a version: one that it could compile, and that does not build, fails.
+            let lacking = error.exit() == Exit::NoDevice;
+            let outcome = if lacking { GateOutcome::NotHere } else { GateOutcome::DoesNotBuild };
             return Way::Decided(outcome, words(&error));
         }
     };

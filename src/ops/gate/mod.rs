@@ -130,8 +130,12 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
         let files = count(revisions.uncommitted(), "file");
         notes.push(format!("{files} with changes that are not committed: not gated (`cargo kopt compare` takes them)"));
     }
-    // Text for people changes no code: no need to know of any package.
-    let scope = match changes.iter().all(|change| reach::is_document(change.path())) {
+    // Text for people changes no code: no need to know of any package. Among sources it may be one of them.
+    let is_text = |path: &Utf8PathBuf| {
+        let mut names = [&range.base, &range.head].into_iter().flat_map(|side| revisions.names_around(side, path));
+        reach::is_document(path) && !names.any(|name| reach::is_source(&name))
+    };
+    let scope = match changes.iter().flat_map(|change| [&change.before, &change.after]).flatten().all(is_text) {
         true => None,
         false => Some(Scope::find(context, &revisions, &range, &changes)?),
     };
