@@ -31,6 +31,12 @@ pub(super) fn of_base(around: &mut Surroundings<'_>, target: &Target) -> Result<
     let base = Revision { name: "the campaign's base".to_owned(), commit: target.base.clone() };
     let export = Revisions::around(root, &own.join("revisions"))?.export(&base)?;
     let kernel = stand::kernel_in(around.context, around.audience.shell(), &export.workspace, &target.kernel)?;
+    // What is committed and what is compiled must be the same files.
+    if let Some(source) = target.kernel_sources.iter().find(|source| !kernel.manifest.sources.contains(source)) {
+        let wrong =
+            format!("`{source}` may change, and is no source of `{}` in the commit it starts from", target.kernel);
+        return Err(Error::setup(wrong).hint("commit the manifest that names it, and begin again"));
+    }
     let folder = own.join("campaigns").join(&target.campaign);
     let bouts = Bouts::prepare(around.context, around.audience, &export, kernel, &own, &folder, root)?;
     let path = own.join("certificates").join(format!("{}.json", bouts.digest));

@@ -92,6 +92,14 @@ impl Campaign<'_> {
             ));
         }
         let launches: Vec<_> = found.stages.iter().flat_map(|stage| &stage.launches).collect();
+        if launches.len() < 2 {
+            let taken = launches.first().map_or(0.0, |launch| launch.wall_s);
+            let wrong = format!(
+                "`{}` is too slow for a campaign: one launch through its shapes takes {taken:.0} s",
+                self.target.kernel
+            );
+            return Err(Error::setup(wrong).hint("fewer or smaller shapes: `--shapes A,B`"));
+        }
         let launch_s = launches.iter().map(|launch| launch.wall_s).sum::<f64>() / launches.len().max(1) as f64;
         self.own_test(&base)?;
         self.train_baseline()?;

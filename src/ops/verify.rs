@@ -2,6 +2,7 @@
 //! are rebuilt, and the referee compares them once more.
 
 use camino::Utf8PathBuf;
+use kopt_schema::evidence::Ruling;
 use kopt_schema::exit::Exit;
 
 use super::compare;
@@ -59,6 +60,9 @@ pub fn verify(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let mut wrong = record::contradictions(&found);
     if gate::verdict(&found).ruling != found.verdict.ruling {
         wrong.push("its verdict does not follow from its data".to_owned());
+    }
+    if !matches!(found.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff) {
+        wrong.push("its round was not accepted".to_owned());
     }
     if !wrong.is_empty() {
         return Err(

@@ -215,5 +215,24 @@ fn a_version_that_does_not_pass_the_audit_is_no_start_unless_the_policy_allows_i
     assert_eq!(stage.last().termination(), "stopped");
     fs::write(stage.path("kernels/softmax.c"), source).unwrap();
     stage.commit("does not count");
+    stage.optimize(&["--patches", &folder]).exits(0).says("Baseline 12 trials passed");
+}
+
+#[test]
+fn what_may_change_is_a_source_of_the_commit_that_a_campaign_starts_from() {
+    let stage = Stage::new();
+    fs::write(stage.path("kernels/tile.h"), "#define TILE 8\n").unwrap();
+    let source =
+        stage.source().replacen("#include \"softmax.h\"\n", "#include \"softmax.h\"\n#include \"tile.h\"\n", 1);
+    fs::write(stage.path("kernels/softmax.c"), &source).unwrap();
+    stage.commit("a header");
+    let table = "[package.metadata.kopt]\n";
+    let manifest = fs::read_to_string(stage.path("Cargo.toml")).unwrap();
+    let sources = format!("{table}sources = [\"kernels/softmax.c\", \"kernels/tile.h\"]\n");
+    fs::write(stage.path("Cargo.toml"), manifest.replacen(table, &sources, 1)).unwrap();
+    let folder = one_gain(&stage);
+    let ran = stage.optimize(&["--patches", &folder]).exits(96).says("`kernels/tile.h` may change, and is no source");
+    ran.says("commit the manifest that names it");
+    stage.commit("declared");
     stage.optimize(&["--patches", &folder]).exits(0).says("ACCEPTED");
 }

@@ -81,6 +81,7 @@ fn slower_is_caught_in_all_shapes_and_in_one_of_eight_and_faster_passes() {
 /// A slower kernel, by the one way or the other that no line of the compiled source shows.
 #[test]
 fn a_slower_kernel_passes_by_no_way_around_its_source() {
+    type Way<'a> = (&'a str, &'a str, &'a dyn Fn(&Stage));
     const SLOW: &str = "TIME=1.200;";
     let table = "[package.metadata.kopt]\n";
     let stage = Stage::new();
@@ -96,7 +97,7 @@ fn a_slower_kernel_passes_by_no_way_around_its_source() {
     stage.write("crates/beta/csrc/softmax.c", &beta.replace("#include \"softmax.h\"\n", included));
     stage.edit("crates/beta/Cargo.toml", table, &format!("{table}sources = [\"csrc/softmax.c\"]\n"));
     stage.commit("more sources");
-    let ways: [(&str, &str, &dyn Fn(&Stage)); 4] = [
+    let ways: [Way<'_>; 4] = [
         ("another source", "alpha", &|stage| {
             stage.edit("crates/alpha/Cargo.toml", table, &format!("{table}sources = [\"kernels/second.c\"]\n"));
         }),
