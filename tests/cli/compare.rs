@@ -232,7 +232,7 @@ fn a_version_that_does_not_compile_is_named_with_what_the_compiler_says() {
     edit(&sandbox, "kernels/softmax.c", "return nothing;", "return 0;");
     compare(&sandbox, &["HEAD"]).exits(101).says("error: BASE, HEAD (");
     let no_compiler = Ran::of(sandbox.command(&["compare", "HEAD~1"]).env("CC", "/no/such/compiler"));
-    no_compiler.exits(96).says("hint: ");
+    no_compiler.exits(97).says("cannot be compiled here").says("hint: ");
 }
 
 #[test]
