@@ -98,13 +98,16 @@ fn copy(from: &Utf8Path, to: &Utf8Path) {
 }
 
 /// Things half done: hidden names beside what is kept, lock files and worktrees of git, temporary files. The cache of
-/// candidates is left out: a killed build leaves a hidden folder there that nothing ever takes for a candidate.
+/// candidates is left out: a killed build leaves a hidden folder there that nothing ever takes for a candidate. So are the few
+/// bytes by which the crate `cc` asks a compiler what it is: it removes them itself, unless it is killed in those milliseconds.
 fn halves(repository: &Utf8Path, folder: &Utf8Path) -> Vec<String> {
     let kept = ["evidence", "revisions"].map(|name| repository.join("target/kopt").join(name));
     let hidden = kept.iter().flat_map(|place| names(place)).filter(|path| path.file_name().unwrap().starts_with('.'));
     let git = repository.join(".git");
     let locks = names(&git).into_iter().filter(|path| path.extension() == Some("lock") || path.ends_with("worktrees"));
-    let all = hidden.chain(locks).chain(names(&folder.join("temporary")));
+    let asked = |path: &Utf8PathBuf| path.as_str().ends_with("detect_compiler_family.c");
+    let temporary = names(&folder.join("temporary")).into_iter().filter(|path| !asked(path));
+    let all = hidden.chain(locks).chain(temporary);
     all.map(|path| path.strip_prefix(folder).unwrap().to_string()).collect()
 }
 
