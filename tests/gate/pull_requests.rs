@@ -95,14 +95,25 @@ fn a_slower_kernel_passes_by_no_way_around_its_source() {
     let included = "#include \"softmax.h\"\n#include \"first.h\"\n#include \"SECOND.md\"\n";
     let beta = stage.sandbox.read(BETA).replace(&format!("\"{MARK}\""), "FIRST SECOND");
     stage.write("crates/beta/csrc/softmax.c", &beta.replace("#include \"softmax.h\"\n", included));
+    // A link to one of two folders.
+    stage.write("crates/alpha/kernels/one/third.h", "#define THIRD \"4x64=1.000;\"\n");
+    stage.write("crates/alpha/kernels/two/third.h", "#define THIRD \"4x64=1.200;\"\n");
+    let linked = stage.path("crates/alpha/kernels/linked");
+    std::os::unix::fs::symlink("one", &linked).unwrap();
+    stage.edit(ALPHA, &format!("\"{MARK}\""), &format!("\"{MARK}\" THIRD"));
+    stage.edit(ALPHA, "#include \"softmax.h\"\n", "#include \"softmax.h\"\n#include \"linked/third.h\"\n");
     stage.edit("crates/beta/Cargo.toml", table, &format!("{table}sources = [\"csrc/softmax.c\"]\n"));
     stage.commit("more sources");
-    let ways: [Way<'_>; 4] = [
+    let ways: [Way<'_>; 5] = [
         ("another source", "alpha", &|stage| {
             stage.edit("crates/alpha/Cargo.toml", table, &format!("{table}sources = [\"kernels/second.c\"]\n"));
         }),
         ("a header beside it", "beta", &|stage| stage.edit("crates/beta/csrc/first.h", "1.000", "1.200")),
         ("a document that is included", "beta", &|stage| stage.edit("crates/beta/csrc/SECOND.md", "1.000", "1.200")),
+        ("a link that leads elsewhere", "alpha", &|_| {
+            std::fs::remove_file(&linked).unwrap();
+            std::os::unix::fs::symlink("two", &linked).unwrap();
+        }),
         ("a link that leads nowhere", "alpha", &|stage| {
             stage.edit(ALPHA, MARK, SLOW);
             std::os::unix::fs::symlink("gone", stage.path("crates/alpha/kernels/link")).unwrap();

@@ -1,8 +1,8 @@
 //! Compiling outside cargo: many candidates at once, each at most once.
 //!
-//! The key covers everything that decides the object: format, compiler, flags, the manifest, and every file that the compiler
-//! can read of the crate: the folder `kernels`, those of sources and header, and the include roots. System headers are covered by the compiler's
-//! version. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
+//! The key covers everything that decides the object: format, compiler, flags, the manifest, and every file and link that the
+//! compiler can read of the crate: the folder `kernels`, those of sources and header, and the include roots. System headers
+//! are covered by the compiler's version. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
 //! could be taken for one.
 
 use std::collections::HashSet;
@@ -139,11 +139,15 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
         .extend(order.manifest.generator.iter().map(|word| order.folder.join(word)).filter(|path| path.is_file()));
     found.files.sort();
     found.files.dedup();
+    found.links.sort();
+    for (link, target) in &found.links {
+        parts.extend([link.strip_prefix(&order.folder).unwrap_or(link), target].map(|path| path.as_str().into()));
+    }
     for file in found.files {
         parts.push(file.strip_prefix(&order.folder).unwrap_or(&file).as_str().into());
         parts.push(match std::fs::read(&file) {
             // A link that leads nowhere: what the compiler would find there is nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_symlink() => b"nowhere".to_vec(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_symlink() => Vec::new(),
             read => read.map_err(BuildError::file(&file))?,
         });
     }
@@ -154,6 +158,8 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
 #[derive(Default)]
 struct Found {
     files: Vec<Utf8PathBuf>,
+    /// Links, and what they say.
+    links: Vec<(Utf8PathBuf, Utf8PathBuf)>,
     /// Folders that were looked through, by their real paths: links may lead in a circle.
     seen: HashSet<Utf8PathBuf>,
 }
@@ -161,12 +167,15 @@ struct Found {
 impl Found {
     fn gather(&mut self, folder: &Utf8Path) -> Result<(), BuildError> {
         let Ok(real) = folder.canonicalize_utf8() else { return Ok(()) };
-        // What cargo has built, where sources lie in the root of a crate.
-        if !self.seen.insert(real) || folder.join("CACHEDIR.TAG").exists() || folder.file_name() == Some(".git") {
+        // Nothing else is passed over, whatever it is called: what a compiler can include, it can be compiled from.
+        if !self.seen.insert(real) {
             return Ok(());
         }
         for entry in folder.read_dir_utf8().map_err(BuildError::file(folder))? {
             let path = entry.map_err(BuildError::file(folder))?.into_path();
+            if let Ok(target) = path.read_link_utf8() {
+                self.links.push((path.clone(), target));
+            }
             if path.is_dir() {
                 self.gather(&path)?;
             } else {
