@@ -1,6 +1,7 @@
 //! The only printer. People read stderr: status lines in cargo's manner, tables, errors, a progress bar on a terminal.
 //! Machines read stdout: JSON lines under `--message-format json`, or the one document a command was asked for.
 
+mod harmless;
 pub mod progress;
 pub mod table;
 pub mod units;
@@ -188,7 +189,7 @@ impl Shell {
 
     /// Text that even those who want quiet must see. A failure to print it has nobody to be told.
     pub fn tell(&mut self, text: &str) {
-        let err = &mut self.err;
+        let (err, text) = (&mut self.err, harmless::harmless(text));
         self.progress.aside(|| {
             let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
         });
