@@ -231,6 +231,31 @@ fn kernels_come_and_go_and_change_their_names() {
     });
     // Without libclang the edited bindings are those of another header: then that is why.
     stage.gate(&other, &[]).exits(0).says("alpha not compared: ").says("interface");
+    // One entry more is no way around the comparison of the others.
+    let more = |stage: &Stage| {
+        let (header, bindings) = ("crates/alpha/kernels/softmax.h", "crates/alpha/kernels/softmax.bindings.rs");
+        let declared =
+            "\ntypedef struct second_args {\n    float *y;\n} second_args;\n\nint second(const second_args *args);\n";
+        stage.write(header, &(stage.sandbox.read(header) + declared));
+        stage.write(
+            ALPHA,
+            &(stage.sandbox.read(ALPHA) + "\nint second(const second_args *args) { return args == 0; }\n"),
+        );
+        let digest = kopt_build::digest_of_bytes(stage.sandbox.read(header).as_bytes());
+        let text = stage.sandbox.read(bindings);
+        let before = text.lines().find(|line| line.starts_with("// header digest: ")).unwrap();
+        let second = "#[repr(C)]\n#[derive(Copy, Clone)]\npub struct second_args {\n    pub y: *mut f32,\n}\n";
+        let function =
+            "unsafe extern \"C\" {\n    pub fn second(args: *const second_args) -> ::std::os::raw::c_int;\n}\n";
+        stage.write(bindings, &(text.replace(before, &format!("// header digest: {digest}")) + second + function));
+    };
+    let added = stage.request("another entry", more);
+    stage.gate(&added, &[]).exits(0).says("PASSED: alpha passed").says("`second` is new, and was not timed");
+    let slower = stage.request("another entry, and slower", |stage| {
+        more(stage);
+        stage.edit(ALPHA, MARK, "TIME=1.200;");
+    });
+    stage.gate(&slower, &[]).exits(100).says("FAILED: alpha REGRESSED");
     let broken = stage.request("broken", |stage| stage.edit("crates/alpha/Cargo.toml", "\"cpu\"", "\"tpu\""));
     stage.gate(&broken, &[]).exits(101).says("alpha DOES NOT BUILD: its manifest is wrong: crates/alpha/Cargo.toml:");
 }

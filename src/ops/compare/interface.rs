@@ -13,20 +13,28 @@ use crate::manifest::Kernel;
 pub fn agree(sides: &Sides) -> Result<()> {
     facts(&sides.base.kernel, &sides.head.kernel)?;
     let (base, head) = (bindings_of(&sides.base)?, bindings_of(&sides.head)?);
-    difference(&base, &head).map_or(Ok(()), |difference| Err(differ(&difference)))
+    match (difference(&base, &head), added(&base, &head).first()) {
+        (Some(difference), _) => Err(differ(&difference)),
+        (None, Some(entry)) => Err(differ(&format!("only HEAD has `{}`", entry.type_name))),
+        (None, None) => Ok(()),
+    }
 }
 
-/// The same of two crates.
+/// The same of two crates, of which the second may have more entries; their names. Whoever knows the first can call the second.
 ///
 /// # Errors
 /// Names the first difference.
-pub fn same(base: &Kernel, head: &Kernel) -> Result<()> {
+pub fn includes(head: &Kernel, base: &Kernel) -> Result<Vec<String>> {
     facts(base, head)?;
     let of = |kernel: &Kernel| {
         bindings::load(&kernel.member.folder, &kernel.manifest, false)
             .map_err(|error| Error::setup("cannot read the interface").cause(error.to_string()))
     };
-    difference(&of(base)?, &of(head)?).map_or(Ok(()), |difference| Err(differ(&difference)))
+    let (base, head) = (of(base)?, of(head)?);
+    match difference(&base, &head) {
+        Some(difference) => Err(differ(&difference)),
+        None => Ok(added(&base, &head).into_iter().map(|entry| entry.symbol.clone()).collect()),
+    }
 }
 
 fn facts(base: &Kernel, head: &Kernel) -> Result<()> {
@@ -61,7 +69,7 @@ fn bindings_of(side: &Side) -> Result<Bindings> {
     })
 }
 
-/// The first difference between the args structs, in words. Offsets follow from types, order and packing.
+/// The first difference between the args structs that the base has, in words. Offsets follow from types, order and packing.
 fn difference(base: &Bindings, head: &Bindings) -> Option<String> {
     for entry in &base.entries {
         let name = &entry.type_name;
@@ -75,8 +83,13 @@ fn difference(base: &Bindings, head: &Bindings) -> Option<String> {
             return Some(format!("`{name}` is packed or aligned differently"));
         }
     }
-    let added = head.entries.iter().find(|entry| base.entries.iter().all(|other| other.symbol != entry.symbol));
-    added.map(|entry| format!("only HEAD has `{}`", entry.type_name))
+    None
+}
+
+/// Entries that only the head has.
+fn added<'a>(base: &Bindings, head: &'a Bindings) -> Vec<&'a EntryStruct> {
+    let is_new = |entry: &&EntryStruct| base.entries.iter().all(|other| other.symbol != entry.symbol);
+    head.entries.iter().filter(is_new).collect()
 }
 
 fn fields(base: &EntryStruct, head: &EntryStruct) -> Option<String> {
@@ -153,7 +166,8 @@ mod tests {
         assert_eq!(against(&packed).unwrap(), "`f_args` is packed or aligned differently");
         let mut more = base.clone();
         more.entries.push(EntryStruct { symbol: "g".to_owned(), type_name: "g_args".to_owned(), fields: Vec::new() });
-        assert_eq!(against(&more).unwrap(), "only HEAD has `g_args`");
+        assert_eq!((against(&more), added(&base, &more)[0].symbol.as_str()), (None, "g"));
+        assert!(added(&more, &base).is_empty());
         assert_eq!(difference(&more, &base).unwrap(), "only BASE has `g_args`");
     }
 }

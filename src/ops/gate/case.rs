@@ -34,6 +34,8 @@ pub struct Contest<'a> {
     pub head: Alone<'a>,
     /// The base's version.
     pub incumbent: Entrant,
+    /// Entries that the head adds: the base's judge does not know them.
+    pub added: Vec<String>,
 }
 
 /// The head's version.
@@ -84,13 +86,13 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
     audit.extend(read.told);
     let why = match (base, before) {
-        (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::same(base, head) {
-            Ok(()) if incumbent.side.code == alone.entrant.side.code => {
+        (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::includes(head, base) {
+            Ok(_) if incumbent.side.code == alone.entrant.side.code => {
                 let text = "both compile to the same code: there is nothing to measure";
                 return Way::Decided(GateOutcome::Same, text.to_owned());
             }
             // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
-            Ok(()) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent })),
+            Ok(added) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent, added })),
             Err(error) => words(&error),
         },
         (_, Some((_, Err(error)))) => words(&error),
@@ -123,7 +125,7 @@ pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKer
     GateKernel {
         kernel: reached.pair.name().to_owned(),
         renamed_from: renamed_from.map(str::to_owned),
-        outcome: GateOutcome::Inconclusive,
+        outcome: GateOutcome::NotJudged,
         text: String::new(),
         notes,
         // A kernel that was not there before is judged by what came with it, and that is said.

@@ -41,7 +41,7 @@ use kopt_schema::message::{GateKernel, GateOutcome, GateResult, GateScope};
 use self::budget::Need;
 use self::case::{Alone, Contest, Way};
 use self::judge::{Hall, Held};
-use self::outcome::{Own, by_its_own, excuse, exit, outcome};
+use self::outcome::{Own, by_its_own, excuse, exit, outcome, unjudged};
 use self::scope::Scope;
 use crate::context::Context;
 use crate::context::github::GitHub;
@@ -217,6 +217,8 @@ impl Gate<'_> {
                 // Only this can tell a wrong kernel from one that is right by what the change says is right.
                 if kernel.outcome == GateOutcome::Incorrect && !kernel.judging.is_empty() {
                     alone.push((*index, &contest.head, Own::Edited));
+                } else if !contest.added.is_empty() {
+                    alone.push((*index, &contest.head, Own::Added(contest.added.clone())));
                 }
             }
         }
@@ -235,10 +237,7 @@ impl Gate<'_> {
         let found = match held {
             Ok(found) => found,
             Err(error) => {
-                kernel.outcome = match error.exit() {
-                    Exit::NoDevice => GateOutcome::NotHere,
-                    _ => GateOutcome::Inconclusive,
-                };
+                kernel.outcome = unjudged(&error);
                 kernel.text = match error.exit() {
                     Exit::BuildFailed => format!("the base's judge does not build: {}", case::words(&error)),
                     _ => case::words(&error),
@@ -267,7 +266,7 @@ impl Gate<'_> {
 }
 
 fn result(scope: &GateScope, kernels: &[GateKernel], request: &Request, seconds: f64) -> GateResult {
-    let undecided = kernels.iter().filter(|kernel| kernel.outcome == GateOutcome::Inconclusive);
+    let undecided = kernels.iter().filter(|kernel| kernel.outcome.exit() == Exit::Inconclusive);
     GateResult {
         exit_code: exit(kernels, request.inconclusive).code(),
         text: tell::summary(scope, kernels),

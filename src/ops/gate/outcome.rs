@@ -7,6 +7,7 @@ use kopt_schema::message::{GateKernel, GateOutcome};
 use super::allow::Allowed;
 use super::judge::Held;
 use super::{Inconclusive, case};
+use crate::error::Error;
 use crate::records::gate::WORST_FIRST;
 use crate::shell::count;
 
@@ -16,6 +17,8 @@ pub enum Own {
     Else(GateOutcome, String),
     /// It is wrong before the base's, and the change edits what judges it.
     Edited,
+    /// It has these entries, of which the base's judge knows nothing.
+    Added(Vec<String>),
 }
 
 /// What the head's own judge says.
@@ -28,6 +31,16 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
             kernel.notes.insert(0, format!("before the base's judge: {before}"));
         }
         (Own::Edited, _) => {}
+        // What the base's judge has found wrong stays wrong.
+        (Own::Added(names), Ok(found)) if found.forfeit.is_none() || kernel.outcome.exit() != Exit::Ok => {
+            let (names, trials) = (names.join("`, `"), count(found.trials, "trial"));
+            kernel.notes.push(format!("`{names}` is new, and was not timed; {trials} of its own judge passed"));
+        }
+        (Own::Added(_), Ok(found)) => {
+            kernel.outcome = outcome(&found);
+            kernel.text = found.verdict.reasons.first().cloned().unwrap_or_default();
+        }
+        (Own::Added(_), Err(_)) if kernel.outcome.exit() != Exit::Ok => {}
         (Own::Else(outcome, why), Ok(found)) => {
             (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
             match found.forfeit.is_some() {
@@ -42,14 +55,22 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
                 }
             }
         }
-        (Own::Else(..), Err(error)) => {
+        (Own::Else(..) | Own::Added(_), Err(error)) => {
             kernel.outcome = match error.exit() {
-                Exit::NoDevice => GateOutcome::NotHere,
                 Exit::BuildFailed => GateOutcome::DoesNotBuild,
-                _ => GateOutcome::Inconclusive,
+                _ => unjudged(&error),
             };
             kernel.text = case::words(&error);
         }
+    }
+}
+
+/// What a kernel comes to whose match could not be held. Only a machine without what it needs excuses it: a kernel that keeps
+/// its judge from answering must not get away with that.
+pub fn unjudged(error: &Error) -> GateOutcome {
+    match error.exit() {
+        Exit::NoDevice => GateOutcome::NotHere,
+        _ => GateOutcome::NotJudged,
     }
 }
 
@@ -85,8 +106,8 @@ pub fn excuse(kernel: &mut GateKernel, allowed: &[Allowed]) {
 
 /// The worst that one of them comes to.
 pub fn exit(kernels: &[GateKernel], inconclusive: Inconclusive) -> Exit {
-    let counts = |exit: &Exit| *exit != Exit::Inconclusive || inconclusive == Inconclusive::Fail;
-    let codes: Vec<Exit> = kernels.iter().map(|kernel| kernel.outcome.exit()).filter(counts).collect();
+    let counts = |outcome: &GateOutcome| *outcome != GateOutcome::Inconclusive || inconclusive == Inconclusive::Fail;
+    let codes: Vec<Exit> = kernels.iter().map(|kernel| kernel.outcome).filter(counts).map(GateOutcome::exit).collect();
     WORST_FIRST.into_iter().find(|worst| codes.contains(worst)).unwrap_or(Exit::Ok)
 }
 
@@ -131,6 +152,18 @@ mod tests {
         let unsure = [kernel(GateOutcome::Inconclusive)];
         assert_eq!([Inconclusive::Warn, Inconclusive::Pass].map(|how| exit(&unsure, how)), [Exit::Ok; 2]);
         assert_eq!(exit(&[], Inconclusive::Fail), Exit::Ok);
+        let unknown = [kernel(GateOutcome::NotJudged)];
+        for how in [Inconclusive::Fail, Inconclusive::Warn, Inconclusive::Pass] {
+            assert_eq!(exit(&unknown, how), Exit::Inconclusive, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_missing_device_excuses_a_match_that_was_not_held() {
+        assert_eq!(unjudged(&Error::new(Exit::NoDevice, "no GPU")), GateOutcome::NotHere);
+        for exit in [Exit::Internal, Exit::Setup, Exit::BuildFailed] {
+            assert_eq!(unjudged(&Error::new(exit, "the judge did not answer")), GateOutcome::NotJudged);
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ fn a_change_of_time_is_the_gain_turned_round() {
 fn what_cannot_be_told_weighs_as_the_user_says() {
     let kernel = kernel("a", GateOutcome::Inconclusive);
     assert_eq!(["fail", "warn", "pass"].map(|how| weight(&kernel, how)), [Weight::Fails, Weight::Warns, Weight::Fine]);
+    let unknown = self::kernel("a", GateOutcome::NotJudged);
+    assert_eq!(["fail", "warn", "pass"].map(|how| weight(&unknown, how)), [Weight::Fails; 3]);
 }
 
 #[test]

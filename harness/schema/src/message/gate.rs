@@ -68,6 +68,8 @@ pub enum GateOutcome {
     Integrity,
     /// The data cannot tell.
     Inconclusive,
+    /// Its judge does not build, or could not do its work: nothing is known.
+    NotJudged,
     /// The head's version does not build.
     DoesNotBuild,
     /// Only in the head: checked, and compared with nothing.
@@ -96,7 +98,7 @@ impl GateOutcome {
             Self::Regressed => Exit::Regressed,
             Self::Incorrect => Exit::Incorrect,
             Self::Integrity => Exit::Integrity,
-            Self::Inconclusive => Exit::Inconclusive,
+            Self::Inconclusive | Self::NotJudged => Exit::Inconclusive,
             Self::DoesNotBuild => Exit::BuildFailed,
         }
     }
@@ -113,6 +115,7 @@ impl GateOutcome {
             Self::Incorrect => "WRONG",
             Self::Integrity => "INTEGRITY",
             Self::Inconclusive => "cannot tell",
+            Self::NotJudged => "NOT JUDGED",
             Self::DoesNotBuild => "DOES NOT BUILD",
             Self::New => "new",
             Self::Removed => "removed",
