@@ -1,6 +1,8 @@
 //! A content under a symmetry: which axes are turned by how much, which inputs are multiplied by what, and what that does to
 //! bytes and to what is expected.
 
+use std::sync::{Mutex, PoisonError};
+
 use half::{bf16, f16};
 use kopt_schema::DType;
 
@@ -124,8 +126,12 @@ fn parts(runs: &[Run]) -> Vec<Vec<Run>> {
     parts
 }
 
-/// Copies bytes of elements of `size`; the runs are all of `into`, in order.
-pub(super) fn copy(from: &[u8], mut into: &mut [u8], size: usize, runs: &[Run]) {
+/// Elements that are copied and multiplied before the next: they are still in the cache.
+const AT_ONCE: usize = 1 << 12;
+
+/// Copies elements, multiplied by a power of two where there is a factor; the runs are all of `into`, in order.
+pub(super) fn copy(from: &[u8], mut into: &mut [u8], dtype: DType, factor: Option<f32>, runs: &[Run]) {
+    let size = dtype.size();
     let mut pieces = Vec::new();
     for part in parts(runs) {
         let len: usize = part.iter().map(|run| run.len * size).sum();
@@ -133,21 +139,27 @@ pub(super) fn copy(from: &[u8], mut into: &mut [u8], size: usize, runs: &[Run]) 
         pieces.push((part, piece));
         into = rest;
     }
+    let factor = factor.filter(|factor| *factor != 1.0);
     parallel::each(pieces.into_iter(), |(part, mut piece)| {
         for run in part {
             let (target, rest) = piece.split_at_mut(run.len * size);
-            target.copy_from_slice(&from[run.from * size..(run.from + run.len) * size]);
+            let source = &from[run.from * size..(run.from + run.len) * size];
+            match factor {
+                None => target.copy_from_slice(source),
+                Some(factor) => {
+                    for (target, source) in target.chunks_mut(AT_ONCE * size).zip(source.chunks(AT_ONCE * size)) {
+                        target.copy_from_slice(source);
+                        multiply(target, dtype, factor);
+                    }
+                }
+            }
             piece = rest;
         }
     });
 }
 
 /// Multiplies elements by a power of two.
-pub(super) fn multiply(bytes: &mut [u8], dtype: DType, factor: f32) {
-    parallel::each(bytes.chunks_mut(PART * dtype.size()), |part| multiply_part(part, dtype, factor));
-}
-
-fn multiply_part(bytes: &mut [u8], dtype: DType, factor: f32) {
+fn multiply(bytes: &mut [u8], dtype: DType, factor: f32) {
     match dtype {
         DType::F32 => {
             for chunk in bytes.as_chunks_mut::<4>().0 {
@@ -168,22 +180,63 @@ fn multiply_part(bytes: &mut [u8], dtype: DType, factor: f32) {
     }
 }
 
+/// The numbers of f32 that are within the bounds of an output's elements: the first and the last of each. Half of what the
+/// bounds themselves take, for a comparison that does little but read.
+#[derive(Debug)]
+pub(super) struct Within {
+    low: Vec<f32>,
+    high: Vec<f32>,
+    /// The largest of them.
+    most: f32,
+}
+
+impl Within {
+    pub(super) fn of(expected: &Expected) -> Self {
+        let len = expected.values.len().min(expected.bounds.len());
+        let (mut low, mut high) = (vec![0.0; len], vec![0.0; len]);
+        let most = Mutex::new(0f32);
+        let of_bases = expected.values.chunks(PART).zip(expected.bounds.chunks(PART));
+        let parts = low.chunks_mut(PART).zip(high.chunks_mut(PART)).zip(of_bases);
+        parallel::each(parts, |((low, high), (values, bounds))| {
+            let mut largest = 0f32;
+            for ((low, high), (value, bound)) in low.iter_mut().zip(high).zip(values.iter().zip(bounds)) {
+                (*low, *high) = (up(value - bound), down(value + bound));
+                largest = largest.max(low.abs()).max(high.abs());
+            }
+            let mut most = most.lock().unwrap_or_else(PoisonError::into_inner);
+            *most = most.max(largest);
+        });
+        Self { low, high, most: most.into_inner().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// The first f32 that is not below a number.
+fn up(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) < value { near.next_up() } else { near }
+}
+
+/// The last that is not above it.
+fn down(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) > value { near.next_down() } else { near }
+}
+
 /// Whether every element of an f32 output is within its bound; false also where a closer look is needed.
-pub(super) fn all_right(bytes: &[u8], expected: &Expected, runs: &[Run], factor: f64) -> bool {
-    let (elements, size) = (bytes.as_chunks::<4>().0, factor.abs());
-    if elements.len() != expected.values.len() || elements.len() != expected.bounds.len() {
+pub(super) fn all_right(bytes: &[u8], within: &Within, runs: &[Run], factor: f64) -> bool {
+    let (elements, factor) = (bytes.as_chunks::<4>().0, factor as f32);
+    // Beyond the type's range a bound would be none.
+    if elements.len() != within.low.len() || !(within.most * factor).is_finite() {
         return false;
     }
+    let (low, high) = if factor < 0.0 { (&within.high, &within.low) } else { (&within.low, &within.high) };
     let is_right = |run: &Run| {
         let got = &elements[run.to..run.to + run.len];
         let base = run.from..run.from + run.len;
-        got.iter().zip(&expected.values[base.clone()]).zip(&expected.bounds[base]).fold(
-            true,
-            |right, ((got, value), bound)| {
-                let off = (f64::from(f32::from_le_bytes(*got)) - value * factor).abs();
-                right & (off <= bound * size)
-            },
-        )
+        got.iter().zip(&low[base.clone()]).zip(&high[base]).fold(true, |right, ((got, low), high)| {
+            let got = f32::from_le_bytes(*got);
+            right & (got >= low * factor) & (got <= high * factor)
+        })
     };
     parallel::all(parts(runs).into_iter(), |part| part.iter().all(is_right))
 }
@@ -209,6 +262,7 @@ pub(super) fn moved(expected: &Expected, runs: &[Run], factor: f64) -> Expected 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::Draw;
 
     #[test]
     fn parts_are_the_runs_again() {
@@ -227,12 +281,56 @@ mod tests {
             assert_eq!(piece.from - whole.from, piece.to - whole.to);
         }
         assert_eq!(at, len);
-        let base: Vec<u8> = (0..len).map(|index| (index % 253) as u8).collect();
-        let (mut into, mut plain) = (vec![0; len], vec![0; len]);
-        copy(&base, &mut into, 1, &runs);
-        runs.iter()
-            .for_each(|run| plain[run.to..run.to + run.len].copy_from_slice(&base[run.from..run.from + run.len]));
-        assert_eq!(into, plain);
+        let base: Vec<f32> = (0..len).map(|index| (index % 253) as f32 - 100.0).collect();
+        let bytes: Vec<u8> = base.iter().flat_map(|value| value.to_le_bytes()).collect();
+        for factor in [None, Some(1.0), Some(-8.0)] {
+            let (mut into, mut plain) = (vec![0; 4 * len], vec![0.0; len]);
+            copy(&bytes, &mut into, DType::F32, factor, &runs);
+            for run in &runs {
+                let moved = base[run.from..run.from + run.len].iter().map(|value| value * factor.unwrap_or(1.0));
+                plain[run.to..run.to + run.len].iter_mut().zip(moved).for_each(|(to, value)| *to = value);
+            }
+            let into: Vec<f32> = into.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            assert!(into == plain, "{factor:?}");
+        }
+    }
+
+    /// By the definition, in f64.
+    fn is_within(got: f32, value: f64, bound: f64, factor: f64) -> bool {
+        (f64::from(got) - value * factor).abs() <= bound * factor.abs()
+    }
+
+    #[test]
+    fn what_is_within_in_f32_is_what_is_within_in_f64() {
+        let mut draw = Draw::new(5, "within");
+        let mut draw = |size: f64| (draw.between(0, 2_000_000) as f64 / 1e6 - 1.0) * size;
+        for size in [1e-42, 1e-20, 1.0, 1e30] {
+            for _ in 0..2_000 {
+                let (value, bound) = (draw(size), draw(size * 1e-3).abs());
+                // Odd numbers of f32 right beside the edges, and beyond.
+                for edge in [value - bound, value, value + bound] {
+                    let near = edge as f32;
+                    for (got, factor) in [near, near.next_up(), near.next_down()].into_iter().zip([1.0, -4.0, 1024.0]) {
+                        let expected = Expected { name: "y", values: vec![value], bounds: vec![bound] };
+                        let scaled = got * factor as f32;
+                        let runs = [Run { from: 0, to: 0, len: 1 }];
+                        let right = all_right(&scaled.to_le_bytes(), &Within::of(&expected), &runs, factor);
+                        assert_eq!(right, is_within(scaled, value, bound, factor), "{got} {value} {bound} {factor}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_exact_result_is_within_a_bound_of_zero_and_its_neighbours_are_not() {
+        let runs = [Run { from: 0, to: 0, len: 1 }];
+        for value in [0.0f32, 1.5, -3.0e-39, f32::MAX] {
+            let expected = Expected { name: "y", values: vec![f64::from(value)], bounds: vec![0.0] };
+            let within = Within::of(&expected);
+            let right = |got: f32| all_right(&got.to_le_bytes(), &within, &runs, 1.0);
+            assert!(right(value) && !right(value.next_up()) && !right(value.next_down()) && !right(f32::NAN));
+        }
     }
 
     #[test]
@@ -244,13 +342,14 @@ mod tests {
             ],
             scaled: Vec::new(),
         };
-        let base: Vec<u8> = (0..24).collect();
+        let base: Vec<u8> = (0..24u32).flat_map(u32::to_le_bytes).collect();
         for (k, n) in [(0, 0), (1, 0), (0, 3), (2, 1), (5, 6)] {
-            let mut into = [0; 24];
-            copy(&base, &mut into, 1, &runs(&axes(&symmetry, "w", &[("k", k), ("n", n)], 24), 24));
-            for (at, value) in into.iter().enumerate() {
+            let mut into = [0; 96];
+            let runs = runs(&axes(&symmetry, "w", &[("k", k), ("n", n)], 24), 24);
+            copy(&base, &mut into, DType::I32, None, &runs);
+            for (at, value) in into.as_chunks::<4>().0.iter().enumerate() {
                 let (group, row, column) = (at / 12, at / 4 % 3, at % 4);
-                assert_eq!(usize::from(*value), group * 12 + (row + k) % 3 * 4 + (column + n) % 4);
+                assert_eq!(u32::from_le_bytes(*value) as usize, group * 12 + (row + k) % 3 * 4 + (column + n) % 4);
             }
         }
         for name in ["wrong", "unknown"] {

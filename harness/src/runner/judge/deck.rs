@@ -218,7 +218,7 @@ impl Deck {
         for place in places.iter().rev() {
             let Some(deal) = &self.dealt[*place] else { continue };
             for (entry, factors) in self.entries[numbers.clone()].iter().zip(&deal.factors[numbers.clone()]) {
-                for Known { number, expected } in &entry.bases[deal.base].outputs {
+                for Known { number, expected, within } in &entry.bases[deal.base].outputs {
                     let index = self.blueprint.buffers[entry.first..].iter().position(|b| b.name == expected.name);
                     let Some(buffer) = index.map(|index| entry.first + index) else {
                         let message = format!("the operator's reference gives `{}`, which is no buffer", expected.name);
@@ -227,6 +227,7 @@ impl Deck {
                     claims.push(Claim {
                         number: *number,
                         expected,
+                        within,
                         buffer,
                         span: self.blueprint.span(buffer, *place),
                         dtype: self.blueprint.buffers[buffer].dtype,

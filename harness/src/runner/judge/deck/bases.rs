@@ -1,6 +1,6 @@
 //! Bases: contents that were drawn and evaluated in f64, from which everything that is dealt follows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kopt_schema::DType;
 
@@ -8,7 +8,7 @@ use crate::distribution::Distribution;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Symmetry};
 use crate::package::EntryLayout;
 use crate::runner::blueprint::{Blueprint, is_weight};
-use crate::runner::judge::deal::Factor;
+use crate::runner::judge::deal::{Factor, Within};
 use crate::tensor::{Draw, Expected, Tensors, Values, encode};
 
 /// Bases are at most this many, and take at most so long in all, if that is more than one.
@@ -44,6 +44,8 @@ pub(super) struct Input {
 pub(super) struct Known {
     pub number: usize,
     pub expected: Expected,
+    /// What is within its bounds, once somebody has asked.
+    pub within: OnceLock<Within>,
 }
 
 /// Draws and evaluates bases, of which each gives so many `variants`; how many there are now.
@@ -77,7 +79,7 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
                 }
                 Input { number, buffer: entry.first + index, bytes }
             };
-            let known = |(expected, number)| Known { number, expected };
+            let known = |(expected, number)| Known { number, expected, within: OnceLock::new() };
             let outputs = expected.into_iter().zip(outputs.by_ref()).map(known).collect();
             entry.bases.push(Arc::new(Base { inputs: read.zip(inputs.by_ref()).map(input).collect(), outputs }));
         }

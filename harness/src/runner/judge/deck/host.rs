@@ -11,7 +11,7 @@ use crate::parallel;
 use crate::runner::arena::Arena;
 use crate::runner::blueprint::Blueprint;
 use crate::runner::contestant::Loss;
-use crate::runner::judge::deal;
+use crate::runner::judge::deal::{self, Within};
 use crate::runner::memory::{Given, Shared};
 
 /// Files of the host.
@@ -69,10 +69,8 @@ impl Store for Host {
     fn put(&mut self, inputs: &[Put<'_>]) -> Result<(), Loss> {
         for Put { bytes, span, dtype, axes, factor, .. } in inputs {
             let into = &mut self.arena.inputs.bytes_mut()[span.clone()];
-            deal::copy(bytes, into, dtype.size(), &deal::runs(axes, bytes.len() / dtype.size()));
-            if let Some(factor) = factor {
-                deal::multiply(into, *dtype, *factor as f32);
-            }
+            let runs = deal::runs(axes, bytes.len() / dtype.size());
+            deal::copy(bytes, into, *dtype, factor.map(|factor| factor as f32), &runs);
         }
         Ok(())
     }
@@ -80,8 +78,12 @@ impl Store for Host {
     fn doubtful(&mut self, outputs: usize, claims: &[Claim<'_>]) -> Result<Vec<usize>, Loss> {
         let file = self.outputs(outputs).bytes();
         let is_right = |claim: &Claim<'_>| {
+            if claim.dtype != DType::F32 {
+                return false;
+            }
             let runs = deal::runs(&claim.axes, claim.expected.values.len());
-            claim.dtype == DType::F32 && deal::all_right(&file[claim.span.clone()], claim.expected, &runs, claim.factor)
+            let within = claim.within.get_or_init(|| Within::of(claim.expected));
+            deal::all_right(&file[claim.span.clone()], within, &runs, claim.factor)
         };
         let doubted = claims.iter().enumerate().filter(|(_, claim)| !is_right(claim));
         Ok(doubted.map(|(index, _)| index).collect())

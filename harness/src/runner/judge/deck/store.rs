@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use kopt_schema::DType;
 
 use crate::runner::contestant::Loss;
+use crate::runner::judge::deal::Within;
 use crate::runner::memory::Given;
 use crate::tensor::Expected;
 
@@ -31,6 +33,8 @@ pub(super) struct Claim<'a> {
     /// Number of the base's output, and what is expected of it.
     pub number: usize,
     pub expected: &'a Expected,
+    /// What is within its bounds; found out by the first who asks.
+    pub within: &'a OnceLock<Within>,
     /// Its buffer, and where it stands in a file of outputs.
     pub buffer: usize,
     pub span: Range<usize>,

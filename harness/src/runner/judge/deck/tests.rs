@@ -1,6 +1,8 @@
 //! What is dealt, decoded again and evaluated afresh, is what the deck expects; and what must be noticed is. On the host,
 //! and on a device where there is one: what they make of the same seeds must be the same.
 
+use std::sync::OnceLock;
+
 use kopt_schema::manifest::Backend;
 use kopt_schema::operator;
 
@@ -239,9 +241,11 @@ fn elements_are_right_by_the_same_rule_everywhere() {
             bytes[4 * (len / 2)..][..4].copy_from_slice(&got.to_le_bytes());
             deck.store.teach(number, &known);
             deck.store.write(0, span.start, &bytes);
+            let within = OnceLock::new();
             let claim = |factor| Claim {
                 number,
                 expected: &known,
+                within: &within,
                 buffer: index,
                 span: span.clone(),
                 dtype,
