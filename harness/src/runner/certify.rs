@@ -6,6 +6,7 @@
 //! distribution that refuses it is enough; the others are tried until one does.
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use kopt_schema::manifest::Manifest;
 use kopt_schema::message::{CERTIFY_ARGUMENT, Certified, Message, MutantTaken};
@@ -19,6 +20,7 @@ use crate::distribution::Distribution;
 use crate::kernel::{Case, Kernel};
 use crate::mutant::{Mutant, Subject};
 use crate::package::{EntryLayout, Package};
+use crate::parallel;
 use crate::tensor::Draw;
 
 /// What stands for the output of a mutant that is one of all of them.
@@ -90,31 +92,39 @@ impl Certification<'_> {
         let expected = kernel.expect(entry, case, &inputs, distribution.rounding());
         let buffers = kernel.buffers(entry, case);
         let subject = Subject { kernel, entry, case, distribution, inputs: &inputs, expected: &expected };
-        for mutant in Mutant::ALL {
-            let is_caught = |output: &str| {
-                self.taken.iter().any(|taken| taken.caught && taken.mutant == mutant.name() && taken.output == output)
-            };
+        // Each takes as long as the reference, and a large shape seconds: side by side, and told in their order.
+        let found: Mutex<Vec<(usize, &str, bool, f64)>> = Mutex::default();
+        parallel::each(Mutant::ALL.into_iter().enumerate(), |(number, mutant)| {
             // A kernel in a lower precision gives all its outputs in it; one whose errors cancel out is no proof by itself.
             let jointly = mutant == Mutant::LowerPrecision;
-            if expected.iter().all(|expected| is_caught(if jointly { ALL_OUTPUTS } else { expected.name })) {
-                continue;
+            if expected.iter().all(|expected| self.is_caught(mutant, if jointly { ALL_OUTPUTS } else { expected.name }))
+            {
+                return;
             }
-            let mut joint: Option<(bool, f64)> = None;
+            let mut taken: Vec<(usize, &str, bool, f64)> = Vec::new();
             for (expected, values) in expected.iter().zip(subject.mutated(mutant, self.seed)) {
                 let buffer = buffers.iter().find(|buffer| buffer.name == expected.name);
                 let (Some(values), Some(buffer)) = (values, buffer) else { continue };
                 let (passed, excess) = compare::compare_values(expected, buffer, &values);
-                if jointly {
-                    let (caught, most) = joint.unwrap_or((false, 0.0));
-                    joint = Some((caught || !passed, most.max(excess)));
-                } else {
-                    self.note(mutant, expected.name, distribution, !passed, excess);
+                match taken.last_mut().filter(|_| jointly) {
+                    Some((.., caught, most)) => (*caught, *most) = (*caught || !passed, most.max(excess)),
+                    None => {
+                        let output = if jointly { ALL_OUTPUTS } else { expected.name };
+                        taken.push((number, output, !passed, excess));
+                    }
                 }
             }
-            if let Some((caught, excess)) = joint {
-                self.note(mutant, ALL_OUTPUTS, distribution, caught, excess);
-            }
+            found.lock().unwrap_or_else(PoisonError::into_inner).extend(taken);
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by_key(|(number, ..)| *number);
+        for (number, output, caught, excess) in found {
+            self.note(Mutant::ALL[number], output, distribution, caught, excess);
         }
+    }
+
+    fn is_caught(&self, mutant: Mutant, output: &str) -> bool {
+        self.taken.iter().any(|taken| taken.caught && taken.mutant == mutant.name() && taken.output == output)
     }
 
     /// Keeps the distribution that says most of a mutant.
