@@ -27,6 +27,9 @@ use crate::runner::certify;
 /// Launches that the baseline is measured with: enough to tell its noise.
 const BASELINE_LAUNCHES: usize = 6;
 
+/// Launches after which the end against the beginning is first looked at.
+const TOTAL_LAUNCHES: usize = 3;
+
 /// The judge, and what its matches have in common.
 #[derive(Debug)]
 pub struct Bouts {
@@ -163,8 +166,11 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
     let mut terms = terms.map_err(|wrong| Error::new(Exit::Usage, wrong))?;
     terms.core.clone_from(&target.core_shapes);
     terms.trace = purpose == Purpose::Full;
-    if purpose == Purpose::Baseline {
-        terms.looks = vec![BASELINE_LAUNCHES];
+    match purpose {
+        Purpose::Baseline => terms.looks = vec![BASELINE_LAUNCHES],
+        // Nothing is decided by it, and what a campaign gained is mostly seen at once.
+        Purpose::Total => terms.looks.insert(0, TOTAL_LAUNCHES),
+        Purpose::Quick | Purpose::Full => {}
     }
     Ok(terms)
 }
