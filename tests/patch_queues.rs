@@ -14,7 +14,7 @@
 mod queue;
 
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::build::{self, Role};
@@ -133,6 +133,9 @@ fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The GPU, which one patch has at a time.
+static DEVICE: Mutex<()> = Mutex::new(());
+
 static INTERRUPTS: LazyLock<Interrupts> = LazyLock::new(|| Interrupts::watch().unwrap());
 
 fn correctness(context: &Context, package: &str) -> Utf8PathBuf {
@@ -166,9 +169,12 @@ impl Example {
             // There is nothing more to see than that it compiles.
             return Ok(());
         }
+        // Every trial has a context of its own: those of several patches at a time would wait for each other until they time out.
+        let _one_at_a_time = (self.manifest.backend != Backend::Cpu).then(|| DEVICE.lock());
         let (exit, failed) = self.check(&candidate, filter)?;
+        let names = || failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("\n");
         if patch.truth != Truth::Wrong {
-            ensure(exit == Exit::Ok.code(), || format!("it is wrong: {failed:?}"))?;
+            ensure(exit == Exit::Ok.code(), || format!("it is wrong: {}", names()))?;
             if self.manifest.backend != Backend::Cpu {
                 return Ok(());
             }
@@ -178,7 +184,7 @@ impl Example {
         ensure(!failed.is_empty(), || "no trial sees that it is wrong".to_owned())?;
         let listed = failed
             .iter()
-            .find(|name| self.manifest.shapes.iter().any(|shape| name.contains(&format!("/{}/", shape.name))));
+            .find(|(name, _)| self.manifest.shapes.iter().any(|shape| name.contains(&format!("/{}/", shape.name))));
         ensure(listed.is_none(), || format!("it is wrong on a listed shape: {listed:?}"))
     }
 
@@ -200,8 +206,8 @@ impl Example {
         Ok(*self.no_device.get_or_init(|| exit == Exit::NoDevice.code()))
     }
 
-    /// Exit code of `cargo kopt check`, and the names of failed trials.
-    fn check(&self, candidate: &Utf8PathBuf, filter: Option<String>) -> Result<(u8, Vec<String>), Failed> {
+    /// Exit code of `cargo kopt check`, and the trials that failed with what was wrong.
+    fn check(&self, candidate: &Utf8PathBuf, filter: Option<String>) -> Result<(u8, Vec<(String, String)>), Failed> {
         let seeds = asked("KOPT_SEEDS").unwrap_or_else(|| "1".to_owned());
         let output = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"))
             .args(["check", "-p", self.package, "--message-format", "json"])
@@ -212,7 +218,9 @@ impl Example {
             .output()?;
         let lines = String::from_utf8(output.stdout)?;
         let failed = lines.lines().filter_map(|line| match serde_json::from_str(line) {
-            Ok(Message::Trial(trial)) if trial.outcome == Outcome::Failed => Some(trial.name),
+            Ok(Message::Trial(trial)) if trial.outcome == Outcome::Failed => {
+                Some((trial.name, trial.detail.unwrap_or_default()))
+            }
             _ => None,
         });
         let code = output.status.code().and_then(|code| u8::try_from(code).ok());

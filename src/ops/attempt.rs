@@ -141,7 +141,7 @@ fn detach(context: &Context, shell: &mut Shell, request: &Request, chosen: &Chos
     let log = std::fs::File::create(chosen.folder.path.join("try.log")).map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
     process::withhold(&mut command, context);
-    command.args(["kopt", "try", &chosen.folder.name, "--hypothesis", &request.hypothesis]);
+    command.args(["kopt", "try", &chosen.folder.name]).arg(format!("--hypothesis={}", request.hypothesis));
     command.arg("--manifest-path").arg(chosen.workspace.root.join("Cargo.toml"));
     let more = [
         ("--title", request.title.clone()),

@@ -45,7 +45,12 @@ impl Which {
             self.name.as_ref().is_none_or(|name| folder.name.starts_with(name.as_str()))
                 && kernel.as_ref().is_none_or(|kernel| target.kernel == *kernel)
         };
-        let found = Home::of(&workspace.root).campaigns().into_iter().filter(fits).collect();
+        let mut found: Vec<(Folder, Target)> = Home::of(&workspace.root).campaigns().into_iter().filter(fits).collect();
+        // A whole name means that campaign, and not one whose name goes on.
+        let exact = |(folder, _): &(Folder, Target)| self.name.as_ref().is_some_and(|name| folder.name == *name);
+        if found.iter().any(exact) {
+            found.retain(exact);
+        }
         Ok((workspace, found))
     }
 
