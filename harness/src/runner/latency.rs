@@ -275,8 +275,6 @@ impl Pool {
             }
             arena.poison(window);
         }
-        arena.inputs.collapse();
-        arena.outputs.collapse();
         Ok(Self { arena, windows, firsts })
     }
 

@@ -36,6 +36,7 @@ pub(crate) trait Given {
 pub(crate) struct Shared {
     fd: OwnedFd,
     map: Mapping,
+    huge_pages: bool,
 }
 
 // SAFETY: the mapping is this value's own, reads of it borrow the value and writes borrow it mutably.
@@ -52,7 +53,15 @@ impl Shared {
         // A worker that made it shorter would take the memory away under whoever reads it.
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
         let map = Mapping::new(&fd, len, true, &[])?;
-        Ok(Self { fd, map })
+        let mut shared = Self { fd, map, huge_pages: false };
+        shared.huge_pages = shared.collapse();
+        Ok(shared)
+    }
+
+    /// Whether it has huge pages. They make timings steadier; without them everything works too. True for a file that is
+    /// too small to have any.
+    pub(crate) const fn huge_pages(&self) -> bool {
+        self.huge_pages
     }
 
     /// From here on only this mapping can write: a worker that opens the file again through `/proc` cannot either.
@@ -80,14 +89,13 @@ impl Shared {
         unsafe { std::slice::from_raw_parts_mut(self.map.base, self.map.len) }
     }
 
-    /// Asks for huge pages. They make timings steadier; without them everything works too. True for a file that is too
-    /// small to have any.
-    pub(crate) fn collapse(&mut self) -> bool {
+    /// Asks for huge pages, before anything is written: what has small ones is copied, and takes ten times as long.
+    fn collapse(&mut self) -> bool {
         if self.map.len < HUGE {
             return true;
         }
-        // Only what has been written to has pages, and holes are refused.
-        for offset in (0..self.map.len).step_by(PAGE) {
+        // Where nothing has been written to at all, there is nothing to collapse, and it is refused.
+        for offset in (0..self.map.len).step_by(HUGE) {
             let byte = self.map.address(offset);
             // SAFETY: inside this mapping, which is borrowed mutably.
             unsafe { byte.write_volatile(byte.read_volatile()) };

@@ -18,8 +18,6 @@ pub(super) fn measure() -> std::io::Result<Ceilings> {
     let (mut from, mut to) = (Shared::new(MOVED)?, Shared::new(MOVED)?);
     from.bytes_mut().fill(1);
     to.bytes_mut().fill(2);
-    from.collapse();
-    to.collapse();
     let copied = best(&mut from, &mut to, &mut |from, to| stream(from.bytes(), to.bytes_mut()));
     let read = best(&mut from, &mut to, &mut |from, _| {
         std::hint::black_box(sum(from.bytes()));

@@ -35,8 +35,7 @@ impl Host {
             parallel::copy(&image, outputs.bytes_mut());
             others.push(outputs);
         }
-        let files: Vec<&mut Shared> = [&mut arena.inputs, &mut arena.outputs].into_iter().chain(&mut others).collect();
-        let huge_pages = parallel::all(files.into_iter(), Shared::collapse);
+        let huge_pages = [&arena.inputs, &arena.outputs].into_iter().chain(&others).all(Shared::huge_pages);
         Ok(Self { arena, others, image, huge_pages })
     }
 
