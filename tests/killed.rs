@@ -151,8 +151,11 @@ fn strike(ring: &Ring, entrants: [&Entrant; 2], victim: Victim, referee: &mut Re
     let mut pause = MATCH.mul_f64(0.4 * chance.share());
     let deadline = Instant::now() + PATIENCE;
     while !referee.has_ended() && Instant::now() < deadline {
-        let found: Vec<Process> =
+        let mut found: Vec<Process> =
             Process::below(&ring.path("")).into_iter().filter(|process| process.role == role).collect();
+        // A contestant has its judge's words until it is itself: of these, the judge is the one that no other has started.
+        let ids: Vec<_> = found.iter().map(|process| process.id).collect();
+        found.retain(|process| !ids.contains(&process.parent));
         if least > 1 && found.len() >= least && !pause.is_zero() {
             std::thread::sleep(std::mem::take(&mut pause));
             continue;
