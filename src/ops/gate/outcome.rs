@@ -32,7 +32,8 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
         }
         (Own::Edited, _) => {}
         // What the base's judge has found wrong stays wrong.
-        (Own::Added(names), Ok(found)) if found.forfeit.is_none() || kernel.outcome.exit() != Exit::Ok => {
+        (Own::Added(_), _) if !matches!(kernel.outcome.exit(), Exit::Ok | Exit::Inconclusive) => {}
+        (Own::Added(names), Ok(found)) if found.forfeit.is_none() => {
             let (names, trials) = (names.join("`, `"), count(found.trials, "trial"));
             kernel.notes.push(format!("`{names}` is new, and was not timed; {trials} of its own judge passed"));
         }
@@ -40,7 +41,6 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
             kernel.outcome = outcome(&found);
             kernel.text = found.verdict.reasons.first().cloned().unwrap_or_default();
         }
-        (Own::Added(_), Err(_)) if kernel.outcome.exit() != Exit::Ok => {}
         (Own::Else(outcome, why), Ok(found)) => {
             (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
             match found.forfeit.is_some() {
