@@ -27,6 +27,8 @@ const EMBEDDED: &[(&str, &str)] = embedded![
     "hardware-exp2-and-reciprocal",
     "independent-accumulators",
     "multiply-by-inverse",
+    "next-row-reduced-ahead",
+    "one-row-buffer",
     "online-softmax-on-cpu",
     "output-cache-by-pointer",
     "packed-panels",
