@@ -61,15 +61,20 @@ pub struct Place<'a> {
 /// Packages whose speed a judge's own depends on: what fills inputs, evaluates references and compares.
 const FAST: [&str; 7] = ["kopt-harness", "chacha20", "half", "libm", "rand", "rand_core", "rand_distr"];
 
+/// Packages that a workspace may optimise for itself, and a judge hardly runs: derived code, much of it.
+const PLAIN: [&str; 1] = ["kopt-schema"];
+
 /// Arguments that optimise the packages `names` and what a judge spends its time in, and nothing else: most of what it links
 /// (parsers, plots, bindings) runs for a moment, and takes half of the build. `lock` is the text of the lock file: a
 /// package that is not there must not be named.
 #[must_use]
 pub fn lean(names: &[&str], lock: &str) -> Vec<String> {
     let there = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
-    let fast = FAST.into_iter().filter(there).chain(names.iter().copied());
+    let fast = FAST.into_iter().filter(there).chain(names.iter().copied()).map(|package| (package, 3));
+    let plain = PLAIN.into_iter().filter(there).map(|package| (package, 0));
     let mut arguments = vec!["--config=profile.bench.opt-level=0".to_owned()];
-    arguments.extend(fast.map(|package| format!("--config=profile.bench.package.{package}.opt-level=3")));
+    let package = |(package, level)| format!("--config=profile.bench.package.{package}.opt-level={level}");
+    arguments.extend(fast.chain(plain).map(package));
     arguments
 }
 
