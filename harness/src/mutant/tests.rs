@@ -1,7 +1,7 @@
 //! Every mutant of every standard operator changes what it should, and lies outside of the operator's own bounds.
 
 use super::*;
-use crate::operators::standard;
+use crate::operators::{shape, standard};
 use kopt_schema::manifest::{Shape, ShapeValue};
 use kopt_schema::operator::STANDARD;
 
@@ -73,4 +73,12 @@ fn a_lower_precision_keeps_the_leading_bits() {
     assert_eq!(lower(1.0 + 2f32.powi(-5), DType::Bf16), 1.0);
     assert_eq!(lower(f32::MAX, DType::F32), f32::INFINITY);
     assert!(lower(f32::NAN, DType::F32).is_nan());
+}
+
+/// Sixteen of so many terms would be within the bounds: an honest sum may be off by more.
+#[test]
+fn terms_dropped_from_a_very_long_sum_show() {
+    let found = mutants("softmax", "softmax", shape(&[("rows", 8), ("cols", 131_072)]));
+    let (.., passes) = found.iter().find(|(mutant, ..)| *mutant == Mutant::LastTermsDropped).unwrap();
+    assert!(!passes);
 }

@@ -80,7 +80,7 @@ fn odd_rows(more: &[(usize, usize)]) -> Vec<Shape> {
 }
 
 /// A shape of sizes.
-fn shape(sizes: &[(&str, usize)]) -> Shape {
+pub(crate) fn shape(sizes: &[(&str, usize)]) -> Shape {
     let size = |size: usize| ShapeValue::Size(i64::try_from(size).unwrap_or(i64::MAX));
     Shape::unnamed(sizes.iter().map(|(name, value)| ((*name).to_owned(), size(*value))).collect())
 }
