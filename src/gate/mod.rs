@@ -101,8 +101,15 @@ pub fn next(evidence: &Evidence) -> Next {
     match (lead(evidence, stage), stage.kind) {
         (Lead::Shown, StageKind::Screen) => Next::Confirm,
         (Lead::Undecided, _) if launches < last => Next::Measure,
+        // A true gain in noisy books: what is shown by the clock is worth as many launches again.
+        (Lead::Shown, StageKind::Confirmation) if launches < 2 * last && in_doubt(evidence) => Next::Measure,
         _ => Next::Done,
     }
+}
+
+/// Whether a gain that was confirmed is not shown by the books of processor time yet.
+fn in_doubt(evidence: &Evidence) -> bool {
+    rule(&evidence.terms).require_gain && integrity::unproven(evidence).is_some()
 }
 
 /// Whether a stage has shown what it is there to show: a gain or, for a gate, a slowdown.
@@ -288,9 +295,7 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
         (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),
         (Standing::Undecided, _) => (Ruling::RolledBackNoise, vec![words::undecided(screen.launches.len())]),
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
-            if let Some((claimed, booked)) =
-                integrity::unproven(evidence).filter(|_| rule(&evidence.terms).require_gain)
-            {
+            if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| in_doubt(evidence)) {
                 return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
             }
             let ruling = if slower.is_empty() { Ruling::Accepted } else { Ruling::AcceptedTradeOff };

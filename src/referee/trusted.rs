@@ -15,6 +15,7 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::exit::Exit;
 
+use super::judge::KEEPS_MEMORY;
 use crate::build::{self, Place, Role};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -114,7 +115,7 @@ pub fn plain_test(
         let mut command = std::process::Command::new(&context.cargo);
         process::withhold(&mut command, context);
         // One seed: the judge has run every trial of the same object with a secret one, and launches look again.
-        command.current_dir(&root).env("KOPT_SEEDS", "1").env("CARGO_TARGET_DIR", folder.join("judge")).args([
+        command.current_dir(&root).envs([KEEPS_MEMORY]).env("KOPT_SEEDS", "1").env("CARGO_TARGET_DIR", folder.join("judge")).args([
             "test",
             "--profile",
             "bench",

@@ -86,6 +86,7 @@ impl Blueprint {
     }
 
     /// The bits that an element was poisoned with.
+    #[inline]
     pub(crate) fn poison_of(&self, index: usize, dtype: DType) -> u32 {
         poison_bits(self.noise, self.turn, index, dtype)
     }
@@ -171,6 +172,7 @@ pub(crate) fn shares(one: &Buffer, other: &Buffer) -> bool {
     is_weight(one) && one == other
 }
 
+#[inline]
 pub(crate) fn mix(noise: u64, index: usize) -> u64 {
     // SplitMix64's finisher: every index gets bits of its own.
     let mut z = noise.wrapping_add((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -185,6 +187,7 @@ pub(crate) const POISONS: u64 = 3;
 /// What an output holds before a call: a quiet NaN with a random payload that no arithmetic produces, or a huge finite
 /// number of either sign. The NaN spreads through arithmetic; the huge ones also survive a maximum or a minimum, which
 /// drop a NaN. Elements differ in kind, and from turn to turn each takes the next one.
+#[inline]
 fn poison_bits(noise: u64, turn: u64, index: usize, dtype: DType) -> u32 {
     let random = mix(!noise, index);
     // The kind must not depend on the noise: turns have different noise and must take different kinds.

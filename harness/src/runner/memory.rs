@@ -13,11 +13,16 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
+use crate::parallel;
+
 /// The page size. A machine with larger pages refuses the fences, and says so when the first trial starts.
 pub(crate) const PAGE: usize = 4096;
 
 /// Huge pages of x86 and of aarch64 with 4 KiB pages.
 const HUGE: usize = 2 << 20;
+
+/// Bytes that become huge pages in one call.
+const AT_ONCE: usize = 32 * HUGE;
 
 /// `MADV_COLLAPSE`, which libc does not name on every target.
 const COLLAPSE: libc::c_int = 25;
@@ -94,14 +99,20 @@ impl Shared {
         if self.map.len < HUGE {
             return true;
         }
-        // Where nothing has been written to at all, there is nothing to collapse, and it is refused.
-        for offset in (0..self.map.len).step_by(HUGE) {
-            let byte = self.map.address(offset);
-            // SAFETY: inside this mapping, which is borrowed mutably.
-            unsafe { byte.write_volatile(byte.read_volatile()) };
-        }
-        // SAFETY: the range is this mapping's own; the call moves its pages and changes no byte.
-        unsafe { libc::madvise(self.map.base.cast(), self.map.len, COLLAPSE) == 0 }
+        // By all processors: the system clears the pages, one after the other.
+        let parts = (0..self.map.len.div_ceil(AT_ONCE)).map(|part| part * AT_ONCE);
+        let shared = &*self;
+        parallel::all(parts, |from| {
+            let to = shared.map.len.min(from + AT_ONCE);
+            // Where nothing has been written to at all, there is nothing to collapse, and it is refused.
+            for offset in (from..to).step_by(HUGE) {
+                let byte = shared.map.address(offset);
+                // SAFETY: inside this mapping, which is borrowed mutably, and in no other part.
+                unsafe { byte.write_volatile(byte.read_volatile()) };
+            }
+            // SAFETY: the range is this mapping's own; the call moves its pages and changes no byte.
+            unsafe { libc::madvise(shared.map.address(from).cast(), to - from, COLLAPSE) == 0 }
+        })
     }
 }
 

@@ -53,7 +53,7 @@ impl Row {
             evidence.stages.iter().filter(|stage| stage.kind == kind).map(|stage| stage.launches.len()).sum::<usize>()
         };
         let (aggregate, control) = (verdict.aggregate.as_ref(), verdict.control.as_ref());
-        let plain = matches!(verdict.ruling.name(), "ACCEPTED" | "ROLLED BACK" | "ROLLED BACK (noise)");
+        let plain = matches!(verdict.ruling.name(), "ACCEPTED" | "ROLLED BACK");
         Self {
             key: String::new(),
             scenario: scenario.name(),

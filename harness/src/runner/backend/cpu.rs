@@ -12,7 +12,7 @@
 mod ceilings;
 #[cfg(target_arch = "x86_64")]
 mod fence;
-mod flush;
+pub(crate) mod flush;
 pub(crate) mod stack;
 
 use std::os::fd::OwnedFd;
@@ -143,7 +143,8 @@ impl Backend for Cpu {
             for call in 0..timing.calls {
                 let window = window_of(call);
                 for (start, bytes) in &arena.buffers[window] {
-                    flush::flush(*start, *bytes);
+                    // SAFETY: a mapping that lives as long as this process; nothing reads through the slice.
+                    flush::flush(unsafe { std::slice::from_raw_parts(*start, *bytes) });
                 }
                 // Entry by entry: between them the stack is made new, which is none of their time.
                 let mut call = Duration::ZERO;

@@ -263,6 +263,15 @@ impl Deck {
         written.flat_map(|index| places.iter().map(move |place| self.blueprint.span(index, *place))).collect()
     }
 
+    /// Empties the caches of all that a call at this place touches.
+    pub(crate) fn flush(&self, outputs: usize, place: usize) {
+        let spans = |written: bool| -> Vec<Range<usize>> {
+            let buffers = self.blueprint.buffers.iter().enumerate().filter(|(_, buffer)| buffer.written == written);
+            buffers.map(|(index, _)| self.blueprint.span(index, place)).collect()
+        };
+        self.store.flush(outputs, [&spans(false), &spans(true)]);
+    }
+
     /// Puts the image back over the outputs of these places.
     pub(crate) fn restore(&mut self, outputs: usize, places: &[usize]) -> Result<(), Loss> {
         let spans = self.spans(places);

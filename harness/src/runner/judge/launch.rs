@@ -256,24 +256,23 @@ impl Launch<'_> {
             .filter(|handicap| handicap.case.as_ref().is_none_or(|case| case == name))
             .map(|handicap| handicap.share)
             .sum();
-        let entries = (0..self.judge.calls(contestant)).collect();
-        let (windows, calls) = (places.to_vec(), places.len() as u64);
-        let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor: true, handicap };
-        let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
+        let entries: Vec<usize> = (0..self.judge.calls(contestant)).collect();
         let halted = halts(self.judge);
-        let runner = &mut self.runners[contestant];
-        let asked = runner.watch.asked();
-        let begun = Instant::now();
+        let asked = self.runners[contestant].watch.asked();
         if halted {
-            runner.contestant.let_go();
+            self.runners[contestant].contestant.let_go();
         }
-        let timed = runner.contestant.time(&request, limit);
-        let wall_s = begun.elapsed().as_secs_f64();
+        let timed = if halted {
+            self.one_by_one(contestant, case, places, &entries, handicap)
+        } else {
+            self.at_once(contestant, case, places, entries, handicap)
+        };
+        let runner = &mut self.runners[contestant];
         if halted {
             runner.contestant.halt();
         }
         let cpu_s = runner.watch.answered(asked);
-        let device_s = timed.map_err(|loss| {
+        let (device_s, wall_s) = timed.map_err(|loss| {
             let loss = self.judge.decks[case].explained(loss, &self.runners[contestant].contestant, case);
             self.forfeit(contestant, case, loss)
         })?;
@@ -297,6 +296,54 @@ impl Launch<'_> {
         // Each time: a moment later it could be another one's.
         self.sweep(contestant, Some(case))?;
         Ok(Batch { device_s, wall_s, cpu_s })
+    }
+
+    /// All calls of a batch in one request: the device's queue must not run dry. Seconds by its clock and by the judge's.
+    fn at_once(
+        &mut self,
+        contestant: usize,
+        case: usize,
+        places: &[usize],
+        entries: Vec<usize>,
+        handicap: f64,
+    ) -> Result<(f64, f64), Loss> {
+        let (windows, calls) = (places.to_vec(), places.len() as u64);
+        let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor: true, handicap };
+        self.request(contestant, &request)
+    }
+
+    /// Every call of a batch in a request of its own, and before it the judge empties the caches of what the call will touch.
+    /// So all that a contestant does is its calls: the system's books of its processor time count these alone, and no call
+    /// knows where the next one will be.
+    fn one_by_one(
+        &mut self,
+        contestant: usize,
+        case: usize,
+        places: &[usize],
+        entries: &[usize],
+        handicap: f64,
+    ) -> Result<(f64, f64), Loss> {
+        let (mut device_s, mut wall_s) = (0.0, 0.0);
+        for place in places {
+            self.judge.decks[case].flush(self.runners[contestant].outputs, *place);
+            // Entry by entry: between them the stack is made new, which is none of their time.
+            for entry in entries {
+                let (entries, windows) = (vec![*entry], vec![*place]);
+                let request =
+                    Request::Time { arena: case, entries, windows, cold: false, calls: 1, processor: true, handicap };
+                let (device, wall) = self.request(contestant, &request)?;
+                device_s += device;
+                wall_s += wall;
+            }
+        }
+        Ok((device_s, wall_s))
+    }
+
+    fn request(&mut self, contestant: usize, request: &Request) -> Result<(f64, f64), Loss> {
+        let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
+        let begun = Instant::now();
+        let device_s = self.runners[contestant].contestant.time(request, limit)?;
+        Ok((device_s, begun.elapsed().as_secs_f64()))
     }
 
     /// Looks at all that a contestant may not do.

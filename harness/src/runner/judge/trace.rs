@@ -180,6 +180,7 @@ impl Trace<'_> {
         let halted = halts(self.judge);
         let mut taken = Vec::new();
         if halted {
+            self.deck.flush(side, place);
             self.contestants[side].let_go();
         }
         for entry in 0..self.judge.calls(side) {
@@ -187,7 +188,7 @@ impl Trace<'_> {
                 arena: 0,
                 entries: vec![entry],
                 windows: vec![place],
-                cold: entry == 0,
+                cold: entry == 0 && !halted,
                 calls: 1,
                 processor: true,
                 handicap: 0.0,

@@ -37,8 +37,8 @@ fn best(from: &mut Shared, to: &mut Shared, run: &mut dyn FnMut(&Shared, &mut Sh
     let mut best = f64::INFINITY;
     let mut done = 0;
     while done < LEAST_RUNS || begun.elapsed().as_secs_f64() < MOVING_SECONDS {
-        flush(from.bytes_mut().as_mut_ptr(), MOVED);
-        flush(to.bytes_mut().as_mut_ptr(), MOVED);
+        flush(&from.bytes()[..MOVED]);
+        flush(&to.bytes()[..MOVED]);
         let start = Instant::now();
         run(from, to);
         best = best.min(start.elapsed().as_secs_f64());

@@ -4,14 +4,14 @@
 //! (64 MiB in 3.6 ms against 170 ms, measured on a Sapphire Rapids). Elsewhere by `dc civac`.
 
 /// Writes back and drops every cache line of the range.
-pub(super) fn flush(start: *mut u8, bytes: usize) {
+pub(crate) fn flush(range: &[u8]) {
     const LINE: usize = 64;
     #[cfg(target_arch = "x86_64")]
     {
         let optimised = has_clflushopt();
-        for offset in (0..bytes).step_by(LINE) {
-            let address = start.wrapping_add(offset);
-            // SAFETY: flushing a line changes no byte, and the address is inside a mapped buffer.
+        for offset in (0..range.len()).step_by(LINE) {
+            let address = range.as_ptr().wrapping_add(offset);
+            // SAFETY: flushing a line changes no byte, and the address is inside the range.
             unsafe {
                 if optimised {
                     std::arch::asm!("clflushopt [{}]", in(reg) address, options(nostack, preserves_flags));
@@ -25,8 +25,8 @@ pub(super) fn flush(start: *mut u8, bytes: usize) {
     }
     #[cfg(target_arch = "aarch64")]
     {
-        for offset in (0..bytes).step_by(LINE) {
-            let address = start.wrapping_add(offset);
+        for offset in (0..range.len()).step_by(LINE) {
+            let address = range.as_ptr().wrapping_add(offset);
             // SAFETY: as above.
             unsafe { std::arch::asm!("dc civac, {}", in(reg) address, options(nostack, preserves_flags)) };
         }
@@ -35,7 +35,7 @@ pub(super) fn flush(start: *mut u8, bytes: usize) {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
-        let _ = (start, bytes, LINE);
+        let _ = (range, LINE);
     }
 }
 

@@ -9,6 +9,7 @@ use kopt_schema::message::FailureKind;
 use super::store::{Claim, Put, Store};
 use crate::parallel;
 use crate::runner::arena::Arena;
+use crate::runner::backend::cpu::flush;
 use crate::runner::blueprint::Blueprint;
 use crate::runner::contestant::Loss;
 use crate::runner::judge::deal::{self, Within};
@@ -86,6 +87,12 @@ impl Store for Host {
         };
         let doubted = claims.iter().enumerate().filter(|(_, claim)| !is_right(claim));
         Ok(doubted.map(|(index, _)| index).collect())
+    }
+
+    fn flush(&self, outputs: usize, [read, written]: [&[Range<usize>]; 2]) {
+        for (file, spans) in [(&self.arena.inputs, read), (self.outputs(outputs), written)] {
+            spans.iter().for_each(|span| flush::flush(&file.bytes()[span.clone()]));
+        }
     }
 
     fn restore(&mut self, outputs: usize, spans: &[Range<usize>]) -> Result<(), Loss> {

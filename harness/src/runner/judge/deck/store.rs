@@ -60,6 +60,9 @@ pub(super) trait Store: Send + Sync {
     /// Which of these outputs are not right, or need a closer look.
     fn doubtful(&mut self, outputs: usize, claims: &[Claim<'_>]) -> Result<Vec<usize>, Loss>;
 
+    /// Empties the processor's caches of these ranges of inputs and outputs. A device's are emptied by who calls there.
+    fn flush(&self, _outputs: usize, _spans: [&[Range<usize>]; 2]) {}
+
     /// Puts the image back over these ranges.
     fn restore(&mut self, outputs: usize, spans: &[Range<usize>]) -> Result<(), Loss>;
 
