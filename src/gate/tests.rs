@@ -233,7 +233,7 @@ fn a_gain_that_the_books_leave_in_doubt_is_not_accepted() {
     assert_eq!(verdict(&doubted).ruling, Ruling::RolledBackNoise);
     while next(&evidence) == Next::Measure {
         let number = evidence.stages[1].launches.len();
-        let saved = Times { cpu: [MS, MS * 95 / 100, MS], ..times };
+        let saved = Times { cpu: [MS, MS * 85 / 100, MS], ..times };
         evidence.stages[1].launches.push(launch(number, saved, saved));
     }
     assert!(evidence.stages[1].launches.len() < 2 * confirmed);

@@ -21,10 +21,8 @@ use crate::process::{self, Group, Interrupts};
 
 /// For the C library: what was freed is kept. A judge takes and frees tens of megabytes for each of hundreds of trials, and
 /// the system would clear their pages each time, which takes an eighth of a check.
-pub(super) const KEEPS_MEMORY: (&str, &str) = (
-    "GLIBC_TUNABLES",
-    "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.arena_max=1",
-);
+pub(super) const KEEPS_MEMORY: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.arena_max=1");
 
 /// The last part of what a judge printed is enough to see why it died.
 const KEPT: usize = 8 << 10;

@@ -115,12 +115,12 @@ pub fn plain_test(
         let mut command = std::process::Command::new(&context.cargo);
         process::withhold(&mut command, context);
         // One seed: the judge has run every trial of the same object with a secret one, and launches look again.
-        command.current_dir(&root).envs([KEEPS_MEMORY]).env("KOPT_SEEDS", "1").env("CARGO_TARGET_DIR", folder.join("judge")).args([
-            "test",
-            "--profile",
-            "bench",
-            "--quiet",
-        ]);
+        command
+            .current_dir(&root)
+            .envs([KEEPS_MEMORY])
+            .env("KOPT_SEEDS", "1")
+            .env("CARGO_TARGET_DIR", folder.join("judge"))
+            .args(["test", "--profile", "bench", "--quiet"]);
         command.args(["--package", name, "--test", "correctness"]).args(lean(&root, &[name])).args(arguments);
         if has_lock {
             command.arg("--locked");
