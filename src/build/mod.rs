@@ -72,9 +72,7 @@ pub fn lean(names: &[&str], lock: &str) -> Vec<String> {
     let there = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
     let fast = FAST.into_iter().filter(there).chain(names.iter().copied()).map(|package| (package, 3));
     let plain = PLAIN.into_iter().filter(there).map(|package| (package, 0));
-    // Nor is it optimised across its parts, which takes a sixth of the build.
-    let mut arguments =
-        ["opt-level=0", "lto=\"off\""].map(|setting| format!("--config=profile.bench.{setting}")).to_vec();
+    let mut arguments = vec!["--config=profile.bench.opt-level=0".to_owned()];
     let package = |(package, level)| format!("--config=profile.bench.package.{package}.opt-level={level}");
     arguments.extend(fast.chain(plain).map(package));
     arguments

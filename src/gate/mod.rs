@@ -21,7 +21,7 @@ mod words;
 mod tests;
 
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
-use kopt_stats::{Effect, Levels, Policy, Rule, Schedule, Slowdown, Standing, gain_of_log};
+use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Rule, Schedule, Slowdown, Standing, gain_of_log};
 
 pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
@@ -151,11 +151,18 @@ pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
             let (schedule, screened) = (Schedule::new(looks, alpha), screen.launches.len());
             match is_gate(terms) {
                 true => schedule.confirmations(screened),
-                false => vec![schedule.confirmation(screened)],
+                false => vec![launches_to_confirm(evidence, screen, schedule.confirmation(screened))],
             }
         }
         _ => terms.looks.clone(),
     }
+}
+
+/// Launches of a confirmation: what the screen says is enough, at most `most`.
+fn launches_to_confirm(evidence: &Evidence, screen: &Stage, most: usize) -> usize {
+    let series = Series::of(evidence, screen, INCUMBENT, CANDIDATE);
+    let (rule, alpha) = (rule(&evidence.terms), evidence.terms.confirmation_alpha);
+    kopt_stats::launches_to_confirm(&series.shapes(), &rule, alpha, LEAST_TO_CONFIRM.min(most)..=most)
 }
 
 /// The verdict on the evidence, whatever verdict stands in it.

@@ -72,9 +72,9 @@ impl Schedule {
         self.looks.last().copied().unwrap_or_default()
     }
 
-    /// Launches of the confirmation of a screen that passed after `screened`: the next look's number, fixed. Stopping the
-    /// confirmation early, too, would bias its estimate upwards as it does the screen's (2.2 % for a true 2 % at
-    /// sigma 2 %); and one look has the whole error to itself.
+    /// Most launches of the confirmation of a screen that passed after `screened`: the next look's number.
+    /// [`launches_to_confirm`](crate::launches_to_confirm) says how many it needs. Stopping the confirmation early, by its own
+    /// launches, would bias its estimate upwards as it does the screen's (2.2 % for a true 2 % at sigma 2 %).
     #[must_use]
     pub fn confirmation(&self, screened: usize) -> usize {
         self.looks.iter().copied().find(|look| *look > screened).unwrap_or_else(|| self.last())

@@ -7,7 +7,7 @@ use crate::effect::{Effect, combine};
 use crate::generator::Generator;
 use crate::rule::{Policy, Rule};
 use crate::sequential::Schedule;
-use crate::standing::{Levels, Shape, Standing, standing};
+use crate::standing::{LEAST_TO_CONFIRM, Levels, Shape, Standing, launches_to_confirm, standing};
 
 /// A candidate with known effects on a machine with known noise.
 pub(crate) struct World {
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Launches until a look decides, or the last has passed.
-    fn screen(&self, rule: &Rule, generator: &mut Generator) -> (Standing, usize) {
+    fn screen(&self, rule: &Rule, generator: &mut Generator) -> (Standing, Vec<Vec<f64>>) {
         let schedule = Schedule::standard();
         let mut gains = vec![Vec::new(); self.effects.len()];
         for &look in schedule.looks() {
@@ -52,27 +52,32 @@ impl World {
             }
             let standing = stand(&gains, rule, schedule.alpha_per_look());
             if standing != Standing::Undecided {
-                return (standing, look);
+                return (standing, gains);
             }
         }
-        (Standing::Undecided, schedule.last())
+        (Standing::Undecided, gains)
     }
 
-    /// Fresh launches, a fixed number of them; the standing, and the estimate of the aggregate.
-    fn confirm(&self, screened: usize, rule: &Rule, generator: &mut Generator) -> (Standing, f64) {
+    /// Fresh launches, as many as the screen's say; the standing, the estimate of the aggregate, and how many they were.
+    fn confirm(&self, screened: &[Vec<f64>], rule: &Rule, generator: &mut Generator) -> (Standing, f64, usize) {
         let schedule = Schedule::standard();
+        let most = schedule.confirmation(screened[0].len());
+        let launches = launches_to_confirm(&shapes(screened), rule, schedule.alpha(), LEAST_TO_CONFIRM..=most);
         let mut gains = vec![Vec::new(); self.effects.len()];
-        for _ in 0..schedule.confirmation(screened) {
+        for _ in 0..launches {
             self.launch(&mut gains, generator);
         }
         let slices: Vec<&[f64]> = gains.iter().map(Vec::as_slice).collect();
-        (stand(&gains, rule, schedule.alpha()), Effect::of(&combine(&slices)).mean)
+        (stand(&gains, rule, schedule.alpha()), Effect::of(&combine(&slices)).mean, launches)
     }
 }
 
+fn shapes(gains: &[Vec<f64>]) -> Vec<Shape<'_>> {
+    gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect()
+}
+
 fn stand(gains: &[Vec<f64>], rule: &Rule, accept: f64) -> Standing {
-    let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
-    standing(&shapes, rule, Levels { accept, give_up: 0.02 })
+    standing(&shapes(gains), rule, Levels { accept, give_up: 0.02 })
 }
 
 /// What became of a number of rounds, as shares; launches are those of the screen.
@@ -83,8 +88,9 @@ struct Shares {
     rejected: f64,
     undecided: f64,
     launches: f64,
-    /// Mean estimate of the confirmations, whatever became of them.
+    /// Mean estimate of the confirmations, whatever became of them, and their launches.
     confirmation: f64,
+    fresh: f64,
 }
 
 fn rounds(world: &World, policy: Policy, count: u32, seed: u64) -> Shares {
@@ -93,12 +99,13 @@ fn rounds(world: &World, policy: Policy, count: u32, seed: u64) -> Shares {
     let mut shares = Shares::default();
     for _ in 0..count {
         let (screen, launches) = world.screen(&rule, &mut generator);
-        shares.launches += share * launches as f64;
+        shares.launches += share * launches[0].len() as f64;
         match screen {
             Standing::Accept { .. } => {
                 shares.screened += share;
-                let (confirmation, estimate) = world.confirm(launches, &rule, &mut generator);
+                let (confirmation, estimate, fresh) = world.confirm(&launches, &rule, &mut generator);
                 shares.confirmation += share * estimate;
+                shares.fresh += share * fresh as f64;
                 if matches!(confirmation, Standing::Accept { .. }) {
                     shares.confirmed += share;
                 }
@@ -108,6 +115,7 @@ fn rounds(world: &World, policy: Policy, count: u32, seed: u64) -> Shares {
         }
     }
     shares.confirmation /= shares.screened;
+    shares.fresh /= shares.screened;
     println!("{policy}: {shares:.4?}");
     shares
 }

@@ -1,6 +1,6 @@
 //! Each line of the verdict table, and what the policies change in it.
 
-use kopt_stats::{Effect, Levels, Policy, Reason, Shape, Standing, standing};
+use kopt_stats::{Effect, Levels, Policy, Reason, Shape, Standing, launches_to_confirm, standing};
 use proptest::prelude::*;
 
 /// One look's share of 0.02 over six looks.
@@ -159,4 +159,20 @@ proptest! {
             prop_assert!(rank(&before) <= rank(&after), "{before:?} {after:?}");
         }
     }
+}
+
+#[test]
+fn a_confirmation_is_as_long_as_what_was_seen_asks_for() {
+    let needed = |shapes: &[(f64, f64)]| {
+        let gains: Vec<Vec<f64>> = shapes.iter().map(|&(gain, error)| launches(gain, error)).collect();
+        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains }).collect();
+        launches_to_confirm(&shapes, &Policy::Default.rule(), 0.02, 5..=14)
+    };
+    // A launch deviates by sqrt(12) times the error.
+    assert_eq!(needed(&[(30.0, 0.3), (30.0, 0.3)]), 5);
+    // 3 * 3.46 % * 2.45 / sqrt(9) = 8.5 %: nine launches show ln 1.09 = 8.6 %, eight (9.2 %) do not.
+    assert_eq!(needed(&[(9.0, 1.0)]), 9);
+    assert_eq!(needed(&[(4.0, 1.0)]), 14, "more than there are");
+    // A shape of which a loss of 5 % is not ruled out soon asks for as many.
+    assert_eq!(needed(&[(30.0, 0.3), (-2.0, 1.2)]), 14);
 }

@@ -61,6 +61,8 @@ struct Judge {
     layouts: Vec<&'static EntryLayout>,
     cases: Vec<Case>,
     decks: Vec<Deck>,
+    /// The shape that was traced last, and its memory.
+    traced: Option<(usize, Deck)>,
     entrants: Vec<Entrant>,
     bout: Bout,
 }
@@ -211,7 +213,7 @@ impl Judge {
             };
             threads.into_iter().map(join).collect()
         });
-        let judge = Self { kernel, manifest, layouts, cases, decks: decks?, entrants, bout };
+        let judge = Self { kernel, manifest, layouts, cases, decks: decks?, traced: None, entrants, bout };
         // Which device there is, and whether there is one at all.
         let told = |loss: Loss| {
             (None, Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss })

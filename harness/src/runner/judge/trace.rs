@@ -56,15 +56,23 @@ struct Trace<'a> {
     found: bool,
 }
 
-/// Traces a shape.
-pub(super) fn run(judge: &Judge, seed: &str, number: u64, case: &str) -> Result<TraceRecord, Stopped> {
+/// Traces a shape. The memory of the shape that was traced last is kept: that of a large one takes seconds to lay out.
+pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Result<TraceRecord, Stopped> {
     let index = judge.cases.iter().position(|one| one.shape.name == case);
     let Some(index) = index.filter(|_| judge.entrants.len() >= SIDES) else {
         return Err(Stopped::Failed(format!("there is nothing to trace on `{case}`")));
     };
     let mut draw = Draw::new(number, "trace");
-    let deck = judge.decks[index].of_training(STEPS, SIDES, draw.bits());
-    let deck = deck.map_err(|loss| Stopped::Failed(loss.message))?;
+    let deck = match judge.traced.take().filter(|(traced, _)| *traced == index) {
+        Some((_, mut deck)) => {
+            deck.shuffle();
+            deck
+        }
+        None => {
+            let deck = judge.decks[index].of_training(STEPS, SIDES, draw.bits());
+            deck.map_err(|loss| Stopped::Failed(loss.message))?
+        }
+    };
     let mut contestants: Vec<(usize, Contestant)> = Vec::new();
     for side in order(&mut draw) {
         contestants.push((side, start(judge, &deck, index, side)?));
@@ -72,13 +80,16 @@ pub(super) fn run(judge: &Judge, seed: &str, number: u64, case: &str) -> Result<
     contestants.sort_by_key(|(side, _)| *side);
     let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
     let sides = (0..SIDES).map(|side| TraceSide { entries: names(judge, side), uses: Vec::new(), calls: Vec::new() });
-    let mut trace = Trace { judge, case: index, deck, contestants, draw, sides: sides.collect(), found: false };
+    let mut trace =
+        Trace { judge: &*judge, case: index, deck, contestants, draw, sides: sides.collect(), found: false };
     trace.steps()?;
     trace.ended()?;
     for side in 0..SIDES {
         trace.sides[side].uses = trace.uses(side)?;
     }
-    Ok(TraceRecord { seed: seed.to_owned(), case: case.to_owned(), sides: trace.sides })
+    let Trace { deck, sides, .. } = trace;
+    judge.traced = Some((index, deck));
+    Ok(TraceRecord { seed: seed.to_owned(), case: case.to_owned(), sides })
 }
 
 /// What a step of a contestant calls.
