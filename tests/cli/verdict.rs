@@ -71,7 +71,9 @@ fn evidence_is_judged_again_and_agrees_unless_it_was_changed() {
     other["verdict"]["launches"] = 1.into();
     sandbox.write("evidence.json", &other.to_string());
     let ran = sandbox.kopt(&["verdict", "evidence.json", "--message-format", "json", "-q"]).exits(106);
-    assert_eq!(ran.messages()[1]["differences"][0], "launches: recorded 1, computed 15");
+    let launches = |stage: &Value| stage["launches"].as_array().map_or(0, Vec::len);
+    let launches: usize = other["stages"].as_array().unwrap().iter().map(launches).sum();
+    assert_eq!(ran.messages()[1]["differences"][0], format!("launches: recorded 1, computed {launches}"));
 }
 
 #[test]
