@@ -117,7 +117,6 @@ fn write<T: Copy + Sync, const N: usize>(values: &[T], into: &mut [u8], bytes: i
 
 /// Reads element `index` of a buffer of `dtype`.
 #[must_use]
-#[inline]
 pub fn decode(bytes: &[u8], index: usize, dtype: DType) -> f64 {
     let at = index * dtype.size();
     match dtype {

@@ -284,7 +284,6 @@ impl Expectation {
     }
 
     /// An element and the error of the arithmetic behind it.
-    #[inline]
     fn push(&mut self, value: f64, arithmetic: f64) {
         self.expected.values.push(value);
         self.expected.bounds.push(rounded(value, arithmetic, self.dtype));

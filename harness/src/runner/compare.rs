@@ -102,7 +102,6 @@ impl Comparison<'_> {
         })
     }
 
-    #[inline]
     fn element(&self, index: usize) -> Element {
         let dtype = self.buffer.dtype;
         let bits = bits(self.bytes, index, dtype);
