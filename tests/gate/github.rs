@@ -63,11 +63,13 @@ fn workflows_are_written_once_and_replaced_only_by_force() {
         "contents: read",
         "cancel-in-progress: true",
         "cargo kopt gate ",
-        "actions/cache@",
+        "actions/cache/restore@",
         "upload-artifact@",
     ] {
         assert!(text.contains(needed), "{needed}");
     }
+    let (before, saved) = text.split_once("actions/cache/save@").unwrap();
+    assert!(!before.contains("actions/cache@") && saved.contains("if: github.event_name == 'push'"), "{text}");
     assert!(!text.contains(": write"), "the workflow that runs foreign code may write nothing: {text}");
     let comment = stage.sandbox.read(".github/workflows/kopt-gate-comment.yml");
     for needed in ["workflow_run:", "pull-requests: write", "actions: read", "workflows: [kopt gate]"] {
