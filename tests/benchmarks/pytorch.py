@@ -1,0 +1,201 @@
+"""The kernels of a CUDA crate, as they are in the working tree, beside what PyTorch has for the same operator.
+
+    python3 tests/benchmarks/pytorch.py softmax-cuda rmsnorm-cuda [--shape 16384x8192] [--calls 50]
+
+Needs the device, and a PyTorch that sees it. `cargo kopt bench` times the crate, cold; then PyTorch is timed, eager and
+compiled, in this process: medians of calls between events, with 256 MiB overwritten before each so that nothing of the
+inputs is left in a cache, and then a kernel that waits while the calls are queued, so that launching is not timed.
+Prints a Markdown table a crate. Losses are marked.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+
+FLUSHED = 256 << 20
+# Cycles that the device waits: about a millisecond.
+WAIT = 2_000_000
+
+
+def metadata():
+    """Every package's `[package.metadata.kopt]`, by the package's name."""
+    text = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"], check=True, capture_output=True).stdout
+    packages = json.loads(text)["packages"]
+    return {package["name"]: (package.get("metadata") or {}).get("kopt") for package in packages}
+
+
+def measured(package):
+    """Medians and shares of the roofline by entry and shape, as `cargo kopt bench` measures them."""
+    kopt = os.environ.get("KOPT", "target/release/cargo-kopt")
+    command = [kopt, "kopt", "bench", "-p", package, "--message-format", "json"]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    rows = [line for line in map(json.loads, lines) if line["reason"] == "latency" and line["cache"] == "cold"]
+    return {(row["entry"], row["case"]): (row["median_s"], row.get("roofline_share")) for row in rows}
+
+
+class Clock:
+    def __init__(self, calls):
+        self.calls = calls
+        self.overwritten = torch.empty(FLUSHED // 4, dtype=torch.int32, device="cuda")
+
+    def seconds(self, call):
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(self.calls):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self.overwritten.zero_()
+            torch.cuda._sleep(WAIT)
+            start.record()
+            call()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(start.elapsed_time(end) / 1e3)
+        return statistics.median(times)
+
+
+def normal(*sizes, dtype):
+    return torch.randn(*sizes, device="cuda", dtype=torch.float32).to(dtype)
+
+
+def softmax(shape, dtype):
+    x = normal(shape["rows"], shape["cols"], dtype=dtype)
+    yield "softmax", lambda x: torch.softmax(x, -1), (x,)
+
+
+def rmsnorm(shape, dtype):
+    x = normal(shape["rows"], shape["cols"], dtype=dtype).requires_grad_()
+    weight = normal(shape["cols"], dtype=dtype).requires_grad_()
+    dy = normal(shape["rows"], shape["cols"], dtype=dtype)
+
+    def forward(x, weight):
+        return F.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+
+    yield "rmsnorm", forward, (x.detach(), weight.detach())
+    yield "step", forward, (x, weight, dy)
+
+
+def cross_entropy(shape, dtype):
+    logits = normal(shape["rows"], shape["cols"], dtype=dtype)
+    targets = torch.randint(0, shape["cols"], (shape["rows"],), device="cuda")
+    yield "cross_entropy", lambda x, t: F.cross_entropy(x, t, reduction="none"), (logits, targets)
+
+
+def decode_attention(shape, dtype):
+    b, h, h_kv, s, t, d = (shape[name] for name in ("b", "h", "h_kv", "s", "t", "d"))
+    q = normal(b, h, s, d, dtype=dtype)
+    k, v = (normal(b, h_kv, t, d, dtype=dtype) for _ in range(2))
+    mask = None
+    if s > 1:
+        mask = torch.arange(t, device="cuda")[None, :] <= torch.arange(t - s, t, device="cuda")[:, None]
+
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=h != h_kv)
+
+    yield "decode_attention", attention, (q, k, v)
+
+
+def matmul(shape, dtype):
+    a = normal(shape["m"], shape["k"], dtype=dtype)
+    b = normal(shape["k"], shape["n"], dtype=dtype)
+    yield "matmul", lambda a, b: a @ b, (a, b)
+
+
+def grouped_matmul(shape, dtype):
+    """A loop of cuBLAS calls. Sizes of groups as the routing of the shape has them, roughly: what matters is how unequal."""
+    rows, groups, k, n = (shape[name] for name in ("rows", "groups", "k", "n"))
+    share = {
+        "uniform": [1.0] * groups,
+        "skewed": [2.0 ** -i for i in range(groups)],
+        "empty": [1.0 if i % 2 == 0 else 0.0 for i in range(groups)],
+    }.get(shape["routing"], [1.0 + 0.5 * ((i * 7) % 5) for i in range(groups)])
+    bounds = [0]
+    for i in range(groups):
+        bounds.append(round(rows * sum(share[: i + 1]) / sum(share)))
+    x, w = normal(rows, k, dtype=dtype), normal(groups, k, n, dtype=dtype)
+    y = torch.empty(rows, n, device="cuda", dtype=dtype)
+
+    def loop(x, w):
+        for group, (start, end) in enumerate(zip(bounds, bounds[1:])):
+            if end > start:
+                torch.matmul(x[start:end], w[group], out=y[start:end])
+        return y
+
+    yield "grouped_matmul", loop, (x, w)
+
+
+OPERATORS = {op.__name__: op for op in (softmax, rmsnorm, cross_entropy, decode_attention, matmul, grouped_matmul)}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+# Sizes in the order of an unnamed shape's name; cargo sorts the keys of a table.
+SIZES = {
+    "softmax": ("rows", "cols"),
+    "rmsnorm": ("rows", "cols"),
+    "cross_entropy": ("rows", "cols"),
+    "decode_attention": ("b", "h", "h_kv", "s", "t", "d"),
+    "matmul": ("m", "n", "k"),
+    "grouped_matmul": ("rows", "groups", "k", "n"),
+}
+
+
+def name_of(op, shape):
+    made = "x".join(str(shape[size]) for size in SIZES[op]) + (f"-{shape['routing']}" if "routing" in shape else "")
+    return shape.get("name", made)
+
+
+def timed(clock, function, arguments, entry, compiled):
+    if entry == "step":
+        *arguments, gradient = arguments
+    if compiled:
+        torch._dynamo.reset()
+        function = torch.compile(function)
+    if entry == "step":
+        return clock.seconds(lambda: torch.autograd.grad(function(*arguments), arguments, gradient))
+    with torch.no_grad():
+        return clock.seconds(lambda: function(*arguments))
+
+
+def micro(seconds):
+    return f"{seconds * 1e6:,.1f} µs"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("packages", nargs="+")
+    parser.add_argument("--shape", action="append", help="only these shapes")
+    parser.add_argument("--calls", type=int, default=50)
+    arguments = parser.parse_args()
+    known, clock = metadata(), Clock(arguments.calls)
+    print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
+    for package in arguments.packages:
+        kopt = known.get(package) or sys.exit(f"`{package}` is no kernel crate of this workspace")
+        if kopt["op"] not in OPERATORS:
+            sys.exit(f"nothing is known of operator {kopt['op']}")
+        ours, dtype = measured(package), DTYPES[kopt.get("dtype", "f32")]
+        print(f"\n{package}\n\n| entry | shape | kernel | of the roofline | PyTorch eager | compiled | faster than the better by |")
+        print("|---|---|---:|---:|---:|---:|---:|")
+        for shape in kopt["shapes"]:
+            name = name_of(kopt["op"], shape)
+            if arguments.shape and name not in arguments.shape:
+                continue
+            for entry, function, inputs in OPERATORS[kopt["op"]](shape, dtype):
+                if (entry, name) not in ours:
+                    sys.exit(f"`cargo kopt bench` has no {entry} of {name}, but {sorted(ours)}")
+                seconds, share = ours[entry, name]
+                theirs = [timed(clock, function, inputs, entry, compiled) for compiled in (False, True)]
+                gain = min(theirs) / seconds - 1
+                mark = "" if gain > 0 else " (a loss)"
+                roof = f"{share:.0%}" if share is not None else ""
+                print(f"| {entry} | {name} | {micro(seconds)} | {roof} | {micro(theirs[0])} | {micro(theirs[1])} | {gain:+.1%}{mark} |", flush=True)
+            torch.cuda.empty_cache()
+
+
+main()
