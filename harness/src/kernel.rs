@@ -189,6 +189,19 @@ pub trait Kernel: Send + Sync {
 
     /// A shape that nobody can know beforehand.
     fn random_shape(&self, draw: &mut Draw) -> Shape;
+
+    /// A shape close to a listed one that nobody can know beforehand either: what a kernel does for large sizes must be
+    /// right for others than those that it is timed on. Nothing by default; only the operator knows which sizes go together.
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        let _ = (shape, draw);
+        None
+    }
+
+    /// The shape with fewer of what it merely repeats, rows or a batch, until `fits`; nothing by default, or if none does.
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        let _ = (shape, fits);
+        None
+    }
 }
 
 /// References are shared: an operator may be kept behind one.
@@ -241,5 +254,11 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn random_shape(&self, draw: &mut Draw) -> Shape {
         (**self).random_shape(draw)
+    }
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        (**self).near(shape, draw)
+    }
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        (**self).fewer(shape, fits)
     }
 }

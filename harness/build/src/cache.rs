@@ -47,12 +47,24 @@ impl Cache {
     /// # Errors
     /// As [`crate::compile::compile`].
     pub fn candidate(&self, order: &Order) -> Result<Utf8PathBuf, BuildError> {
+        for _ in 0..ATTEMPTS {
+            if let Some(file) = self.attempt(order)? {
+                return Ok(file);
+            }
+        }
+        let reason = "changes again and again while it is compiled".to_owned();
+        Err(BuildError::Header { header: order.manifest.sources.join(", "), reason })
+    }
+
+    /// The same, or nothing where a file changed while it was compiled: what came of it must not be kept under what the
+    /// files held before.
+    fn attempt(&self, order: &Order) -> Result<Option<Utf8PathBuf>, BuildError> {
         let recipe = Recipe::of(&order.folder, &order.manifest)?;
-        let key = key(order, &recipe)?;
+        let key = self.key(order, &recipe)?;
         let place = self.folder.join(&key);
         let file = place.join("candidate.json");
         if is_whole(&place) {
-            return Ok(file);
+            return Ok(Some(file));
         }
         std::fs::create_dir_all(&self.folder).map_err(BuildError::file(&self.folder))?;
         let scratch = tempfile::Builder::new()
@@ -60,13 +72,21 @@ impl Cache {
             .tempdir_in(&self.folder)
             .map_err(BuildError::file(&self.folder))?;
         let out = Utf8PathBuf::from_path_buf(scratch.path().join("out")).unwrap_or_else(|_| self.folder.join("out"));
-        compile_recipe(&order.folder, &order.manifest, &recipe, &out)?;
+        let compiled = compile_recipe(&order.folder, &order.manifest, &recipe, &out);
+        if self.key(order, &recipe)? != key {
+            return Ok(None);
+        }
+        compiled?;
         if std::fs::rename(&out, &place).is_err() && !is_whole(&place) {
             // A damaged entry stands in the way; another process's whole one would have been fine.
             std::fs::remove_dir_all(&place).map_err(BuildError::file(&place))?;
             std::fs::rename(&out, &place).map_err(BuildError::file(&place))?;
         }
-        Ok(file)
+        Ok(Some(file))
+    }
+
+    fn key(&self, order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
+        key(order, recipe, &self.folder)
     }
 
     /// Several crates, `jobs` at a time, in the order given.
@@ -105,7 +125,17 @@ fn is_whole(place: &Utf8Path) -> bool {
     }
 }
 
-fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
+/// How often a crate is compiled whose files change meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// What `-march=native` stands for here.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    ["model name", "flags", "Features"].map(line).join("\n")
+}
+
+fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildError> {
     let mut parts: Vec<Vec<u8>> = vec![FORMAT_VERSION.to_le_bytes().into()];
     match &recipe.compiler {
         Ok(compiler) => parts.extend([compiler.path.as_str().into(), compiler.version.as_str().into()]),
@@ -115,6 +145,9 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
     parts.extend(
         recipe.flags.iter().filter(|flag| !flag.starts_with("-ffile-prefix-map")).map(|flag| flag.as_str().into()),
     );
+    if recipe.flags.iter().any(|flag| flag.ends_with("=native")) {
+        parts.push(processor().into_bytes());
+    }
     parts.extend(LINK.map(Into::into));
     if order.manifest.class == Class::Launcher {
         parts.extend(CUDA_LINK.iter().chain(&HIP_LINK).map(|flag| (*flag).into()));
@@ -127,6 +160,8 @@ fn key(order: &Order, recipe: &Recipe) -> Result<String, BuildError> {
     let manifest = serde_json::to_vec(&order.manifest).map_err(|error| BuildError::file("manifest")(error.into()))?;
     parts.push(manifest);
     let mut found = Found::default();
+    // The cache itself, where it lies among the sources.
+    found.seen.extend(own.canonicalize_utf8());
     for folder in
         std::iter::once(order.folder.join("kernels")).chain(sandbox::of_sources(&order.folder, &order.manifest))
     {

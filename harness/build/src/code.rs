@@ -16,7 +16,7 @@ use crate::error::BuildError;
 
 /// SHA-256 over the code and constants of an ELF file, a shared object or a cubin.
 ///
-/// The same sources, compiled in two folders, give the same digest; debug data, notes and build ids are left out.
+/// The same sources, compiled in two folders, give the same digest; debug data and build ids are left out.
 ///
 /// # Errors
 /// When the file cannot be read or is no 64-bit ELF file.
@@ -80,8 +80,10 @@ fn parts(bytes: &[u8]) -> Result<Vec<Vec<u8>>, object::read::Error> {
             elf::EM_CUDA => !(kind == elf::SHT_NULL || kind == elf::SHT_STRTAB || is_debug(name)),
             _ => flags.0 & elf::SHF_ALLOC.0 != 0,
         };
-        // For AMD's devices the arguments of a kernel stand in a note.
-        if !runs || (kind == elf::SHT_NOTE && machine != elf::EM_AMDGPU) {
+        // Notes are in memory as any other section, and a source can put what it reads into one. Those of a cubin are not, and
+        // tell of the compiler; a build's identity tells of the whole file.
+        let data = section.data(endian, bytes)?;
+        if !runs || kind == elf::SHT_NOTE && (machine == elf::EM_CUDA || is_build_id(data)) {
             continue;
         }
         // For cubins the registers of a kernel stand in `sh_info`.
@@ -96,9 +98,20 @@ fn parts(bytes: &[u8]) -> Result<Vec<Vec<u8>>, object::read::Error> {
         ];
         parts.push(name.to_vec());
         parts.push(facts.iter().flat_map(|fact| fact.to_le_bytes()).collect());
-        parts.push(section.data(endian, bytes)?.to_vec());
+        parts.push(data.to_vec());
     }
     Ok(parts)
+}
+
+/// Whether a note is a build's identity, and nothing else: sizes of name and content, the kind, the name, the content.
+fn is_build_id(note: &[u8]) -> bool {
+    const BUILD_ID: u32 = 3;
+    let word = |at: usize| note.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    let content = note.len().checked_sub(16);
+    word(0) == Some(4)
+        && word(4).map(|len| len as usize) == content
+        && word(8) == Some(BUILD_ID)
+        && note.get(12..16) == Some(b"GNU\0")
 }
 
 /// Sections that a debugger reads, and the relocations into them.
@@ -145,6 +158,17 @@ mod tests {
             let changed = built(root, "c", &SOURCE.replace(from, to));
             assert_ne!(digest(&first).unwrap(), digest(&changed).unwrap(), "{from} -> {to}");
         }
+    }
+
+    #[test]
+    fn what_a_source_keeps_in_a_note_counts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let noted = SOURCE.replace("table[4]", "table[4] __attribute__((section(\".note.table\")))");
+        let (first, again) = (built(root, "a", &noted), built(root, "b", &noted));
+        let changed = built(root, "c", &noted.replace("3, 4}", "3, 5}"));
+        assert_eq!(digest(&first).unwrap(), digest(&again).unwrap());
+        assert_ne!(digest(&first).unwrap(), digest(&changed).unwrap());
     }
 
     #[test]

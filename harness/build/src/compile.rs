@@ -163,9 +163,14 @@ fn prepares(object: &Utf8Path, op: &str) -> Result<bool, BuildError> {
 pub(crate) fn knob_values(folder: &Utf8Path, manifest: &Manifest) -> Result<BTreeMap<String, i64>, BuildError> {
     let file = manifest.knobs_header();
     let header = folder.join(&file);
-    let defined = if header.exists() { knobs::defined(&site::read(&header)?) } else { BTreeMap::new() };
-    let mut chosen = BTreeMap::new();
+    let text = if header.exists() { site::read(&header)? } else { String::new() };
+    let (defined, mut chosen) = (knobs::defined(&text), BTreeMap::new());
     for (name, knob) in &manifest.knobs {
+        if let Some(value) = knobs::unreadable(&text, name) {
+            let reason =
+                format!("`{name}` is `{value}`: a knob is a plain integer, as in `#define {name} {}`", knob.default);
+            return Err(BuildError::Header { header: file, reason });
+        }
         let value = defined.get(name).copied().unwrap_or(knob.default);
         if !knob.values.contains(&value) {
             let reason = format!("`{name}` is {value}, which is none of its declared values {:?}", knob.values);

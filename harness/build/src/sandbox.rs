@@ -19,7 +19,6 @@ use landlock::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::environment;
 use crate::toolchain::Compiler;
 
 /// The newest version that is asked for: with files, truncation and TCP.
@@ -77,9 +76,7 @@ impl Walls {
         readable.sort();
         readable.dedup();
         // Compilers that are installed elsewhere keep their parts beside themselves: `bin`, `lib`, `include`.
-        let named = [compiler.path.clone()].into_iter();
-        let found = environment::search_path().into_iter().map(|place| place.join(&compiler.path));
-        let real = named.chain(found).find_map(|path| path.canonicalize_utf8().ok());
+        let real = compiler.real();
         readable.extend(real.iter().filter_map(|path| path.parent()?.parent()).map(Utf8Path::to_owned));
         readable.extend(compiler.roots.iter().cloned());
         // The whole system is no folder of a compiler.

@@ -11,7 +11,7 @@ use crate::bindings::{self, Bindings, EntryStruct, FieldType};
 use crate::compile::{self, Built};
 use crate::environment;
 use crate::error::BuildError;
-use crate::manifest;
+use crate::{manifest, sandbox};
 
 /// Variables that decide which compiler of device code is found.
 const SEARCHED: [&str; 9] =
@@ -63,14 +63,19 @@ fn run() -> Result<Vec<String>, BuildError> {
     write_file("kernel.rs", &generated(&folder, &manifest, &bindings, &built)?)?;
     let mut lines = vec![format!("cargo:rerun-if-changed={}", folder.join("Cargo.toml"))];
     lines.extend(workspace.map(|root| format!("cargo:rerun-if-changed={}", root.join("Cargo.toml"))));
-    lines.push(format!("cargo:rerun-if-changed={}", folder.join("kernels")));
+    // What a compiler can read beside the sources; the whole crate is looked at by nobody. A folder that is not there would
+    // have this run each time.
+    let kernels = std::iter::once(folder.join("kernels")).filter(|folder| folder.is_dir());
+    let is_below = |beside: &Utf8PathBuf| beside.is_dir() && beside.starts_with(&folder) && *beside != folder;
+    let beside = sandbox::of_sources(&folder, &manifest).filter(is_below);
+    lines.extend(kernels.chain(beside).map(|folder| format!("cargo:rerun-if-changed={folder}")));
     let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.include_roots);
     let named = named.chain(manifest.generator.iter().filter(|word| folder.join(word).is_file()));
     lines.extend(named.map(|path| format!("cargo:rerun-if-changed={}", folder.join(path))));
     // PATH decides whether there is an nvcc. It differs between a shell and a cargo inside cargo, so that crates that do
     // not need it must not be rebuilt for it.
     let gpu = if manifest.class == Class::Native { &[][..] } else { &SEARCHED };
-    for name in ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS"].iter().chain(gpu) {
+    for name in ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS", "KOPT_BUILD_VERBOSE"].iter().chain(gpu) {
         lines.push(format!("cargo:rerun-if-env-changed={name}"));
     }
     lines.extend(bindings.stale.iter().map(|warning| format!("cargo:warning={warning}")));

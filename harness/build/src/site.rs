@@ -197,7 +197,7 @@ fn check_includes(
 ) -> Result<(), BuildError> {
     let text = read(dependencies)?;
     // What the toolchain installed is not the candidate's to change: the system's headers, and those beside the compiler.
-    let installed = compiler.path.canonicalize_utf8().ok();
+    let installed = compiler.real();
     let installed = installed.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent).map(Utf8Path::to_owned);
     let declared = manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok());
     let roots = declared.chain(installed).chain(own_headers.canonicalize_utf8().ok());

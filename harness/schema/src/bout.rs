@@ -18,6 +18,15 @@ pub const JUDGE_ARGUMENT: &str = "--kopt-judge";
 /// With the path of a file after it: the same executable writes calls for the sanitizers there.
 pub const EXERCISE_ARGUMENT: &str = "--kopt-exercise";
 
+/// With the path of a `candidate.json` after it: the same executable makes these calls on the device itself.
+pub const EXERCISE_DEVICE_ARGUMENT: &str = "--kopt-exercise-device";
+
+/// What it says on standard output when all of them were made.
+pub const EXERCISE_DONE: &str = "kopt: every call was made";
+
+/// What it says first where the device stopped at one.
+pub const EXERCISE_FAULT: &str = "kopt: the device stopped at";
+
 /// Descriptor on which a judge answers.
 pub const JUDGE_FD: i32 = 3;
 
@@ -84,6 +93,9 @@ pub struct Bout {
 pub struct Entrant {
     /// Its `candidate.json`.
     pub candidate: String,
+    /// SHA-256 of its object, as evidence names it: what is loaded must have it. Empty where nobody asks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object: String,
     /// Known slowdowns, for self-tests: the worker waits this share of each call's time after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handicaps: Vec<Handicap>,

@@ -100,6 +100,14 @@ impl Kernel for CrossEntropy {
         // A single row, which has nowhere to turn, is among the odd shapes.
         shape(&[("rows", draw.between(2, 40)), ("cols", draw.between(1, 3000))])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        super::near(shape, &["rows", "cols"], draw)
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "rows", fits)
+    }
 }
 
 fn class(index: usize) -> i32 {

@@ -59,7 +59,7 @@ impl Kernel for DecodeAttention {
         let mut tensors = Tensors::default();
         for buffer in self.buffers(entry, case).iter().filter(|buffer| !buffer.written) {
             let distribution = if special && buffer.name != "q" { Distribution::Uniform } else { distribution };
-            tensors.insert(buffer.name, draw.scaled(buffer, distribution, scales(buffer.name)));
+            tensors.insert(buffer.name, draw.scaled(buffer, distribution, scales(buffer.name, case.size("d"))));
         }
         tensors
     }
@@ -149,6 +149,17 @@ impl Kernel for DecodeAttention {
         let d = if draw.bits().is_multiple_of(2) { 128 } else { draw.between(1, 96) };
         shape_of([draw.between(1, 3), h_kv * draw.between(1, 4), h_kv, s, s + draw.between(0, 120), d])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        let near = super::near(shape, &["b", "s", "t"], draw)?;
+        // Every position is a key.
+        let [b, h, h_kv, s, t, d] = ["b", "h", "h_kv", "s", "t", "d"].map(|name| near.size(name));
+        Some(shape_of([b, h, h_kv, s, t.max(s), d]))
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "b", fits)
+    }
 }
 
 /// A shape of these sizes: b, h, h_kv, s, t, d.
@@ -180,10 +191,11 @@ fn scale(d: usize) -> f32 {
 
 /// Scores are products of two inputs, and a rounding error of a score counts as much as the score is large: with larger
 /// factors f32 could tell nothing of the weights.
-fn scales(name: &str) -> Scales {
+fn scales(name: &str, d: usize) -> Scales {
     match name {
         "v" => Scales::default(),
-        _ => Scales { large: 30.0, tiny: 1e-6, outlier: 30.0 },
+        // Their score, 144 whatever d is, overflows in an exponential from which no maximum was subtracted.
+        _ => Scales { large: 30.0, tiny: 1e-6, outlier: 12.0 * (d.max(1) as f32).powf(0.25) },
     }
 }
 

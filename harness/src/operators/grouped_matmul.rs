@@ -125,6 +125,14 @@ impl Kernel for GroupedMatmul {
         let sizes = [draw.between(1, 200), draw.between(1, 12), draw.between(1, 48), draw.between(1, 48)];
         routed(sizes, ROUTINGS[draw.between(0, ROUTINGS.len() - 1)])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        super::near(shape, &["rows", "k", "n"], draw)
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "rows", fits)
+    }
 }
 
 /// The reference, with its products by `multiply`.

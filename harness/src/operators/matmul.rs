@@ -139,6 +139,14 @@ impl Kernel for Matmul {
     fn random_shape(&self, draw: &mut Draw) -> Shape {
         shape(&[("m", draw.between(1, 80)), ("n", draw.between(1, 80)), ("k", draw.between(1, 80))])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        super::near(shape, &["m", "n", "k"], draw)
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "m", fits)
+    }
 }
 
 /// The reference, with its products by `multiply`.

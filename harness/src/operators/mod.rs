@@ -19,6 +19,7 @@ pub use rmsnorm::RmsNorm;
 pub use softmax::Softmax;
 
 use crate::kernel::Kernel;
+use crate::tensor::Draw;
 
 /// The standard operator of that name.
 ///
@@ -85,6 +86,45 @@ pub(crate) fn shape(sizes: &[(&str, usize)]) -> Shape {
     Shape::unnamed(sizes.iter().map(|(name, value)| ((*name).to_owned(), size(*value))).collect())
 }
 
+/// How far from a listed size a near one may lie: past a vector and past what a tile's edge has of one.
+const NEAR: usize = 17;
+
+/// A shape with some of the sizes `names`, one at least, a little smaller or larger than in `shape`; none where it has none of
+/// them. What ends at the largest listed size ends too early.
+fn near(shape: &Shape, names: &[&str], draw: &mut Draw) -> Option<Shape> {
+    let mut parameters = shape.parameters.clone();
+    let sizes = parameters.iter_mut().filter_map(|(name, value)| match value {
+        ShapeValue::Size(size) if *size > 0 && names.contains(&name.as_str()) => Some(size),
+        _ => None,
+    });
+    let sizes: Vec<&mut i64> = sizes.collect();
+    let surely = draw.between(0, sizes.len().checked_sub(1)?);
+    for (number, size) in sizes.into_iter().enumerate() {
+        if number == surely || draw.bits().is_multiple_of(2) {
+            // At most twice as large: what is small may stand for much work.
+            let [less, more] = [*size / 2, *size].map(|most| usize::try_from(most).unwrap_or(0).min(NEAR));
+            let by = |amount: usize| i64::try_from(amount).unwrap_or(1);
+            *size += match draw.bits().is_multiple_of(2) && less > 0 {
+                true => -by(draw.between(1, less)),
+                false => by(draw.between(1, more)),
+            };
+        }
+    }
+    Some(Shape::unnamed(parameters))
+}
+
+/// The shape with its size `name` halved until it `fits`.
+fn fewer(shape: &Shape, name: &str, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+    let mut shape = shape.clone();
+    while !fits(&shape) {
+        let (_, value) = shape.parameters.iter_mut().find(|(known, _)| known == name)?;
+        let ShapeValue::Size(size @ 2..) = value else { return None };
+        *size /= 2;
+        shape = Shape::unnamed(shape.parameters);
+    }
+    Some(shape)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +136,45 @@ mod tests {
             assert_eq!(kernel.op(), listed.name);
             assert_eq!(kernel.entries(), listed.entries);
             assert_eq!(kernel.parameters(), listed.parameters);
+        }
+    }
+
+    #[test]
+    fn near_shapes_differ_a_little_in_something_and_by_much_in_nothing() {
+        let listed = shape(&[("rows", 2048), ("cols", 3), ("groups", 5)]);
+        let mut draw = Draw::new(1, "near");
+        let mut alone = [[0; 2]; 2];
+        for _ in 0..400 {
+            let near = near(&listed, &["rows", "cols"], &mut draw).unwrap();
+            let by = ["rows", "cols", "groups"].map(|name| near.size(name) as i64 - listed.size(name) as i64);
+            assert!(by[0].abs() <= 17 && (-1..=3).contains(&by[1]) && by[2] == 0 && by != [0; 3], "{}", near.name);
+            for (changed, other) in [(0, 1), (1, 0)] {
+                alone[changed][0] += usize::from(by[changed] < 0 && by[other] == 0);
+                alone[changed][1] += usize::from(by[changed] > 0 && by[other] == 0);
+            }
+        }
+        assert!(alone.iter().flatten().all(|times| *times > 10), "{alone:?}: each alone, and both ways");
+        assert_eq!(near(&shape(&[("rows", 1)]), &["rows"], &mut draw).map(|near| near.size("rows") > 1), Some(true));
+        assert!(near(&shape(&[("rows", 0)]), &["rows"], &mut draw).is_none());
+    }
+
+    #[test]
+    fn fewer_rows_are_as_many_as_fit() {
+        let listed = shape(&[("rows", 2048), ("cols", 100)]);
+        let fits = |most: usize| move |shape: &Shape| shape.size("rows") * shape.size("cols") <= most;
+        assert_eq!(fewer(&listed, "rows", &fits(1 << 20)).unwrap(), listed);
+        let smaller = fewer(&listed, "rows", &fits(60_000)).unwrap();
+        assert_eq!((smaller.size("rows"), smaller.size("cols"), smaller.name.as_str()), (512, 100, "512x100"));
+        assert_eq!(fewer(&listed, "rows", &fits(100)).unwrap().size("rows"), 1);
+        assert!(fewer(&listed, "rows", &fits(99)).is_none());
+    }
+
+    #[test]
+    fn near_shapes_of_attention_have_a_key_for_every_position() {
+        let sizes = |t| shape(&[("b", 1), ("h", 2), ("h_kv", 1), ("s", 5), ("t", t), ("d", 8)]);
+        let mut draw = Draw::new(2, "near");
+        for near in (5..40).filter_map(|t| DecodeAttention.near(&sizes(t), &mut draw)) {
+            assert!(near.size("t") >= near.size("s") && near.size("s") > 0, "{}", near.name);
         }
     }
 }

@@ -131,6 +131,14 @@ impl Kernel for RmsNorm {
     fn random_shape(&self, draw: &mut Draw) -> Shape {
         shape(&[("rows", draw.between(1, 40)), ("cols", draw.between(1, 3000))])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        super::near(shape, &["rows", "cols"], draw)
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "rows", fits)
+    }
 }
 
 /// Large and tiny such that the plain formula in f32 neither overflows nor loses digits to underflow.

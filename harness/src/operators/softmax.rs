@@ -77,6 +77,14 @@ impl Kernel for Softmax {
     fn random_shape(&self, draw: &mut Draw) -> Shape {
         shape(&[("rows", draw.between(1, 40)), ("cols", draw.between(1, 3000))])
     }
+
+    fn near(&self, shape: &Shape, draw: &mut Draw) -> Option<Shape> {
+        super::near(shape, &["rows", "cols"], draw)
+    }
+
+    fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
+        super::fewer(shape, "rows", fits)
+    }
 }
 
 fn expect_row(row: &[f32], dtype: DType, rounding: Rounding, values: &mut [f64], bounds: &mut [f64]) {
@@ -91,10 +99,12 @@ fn expect_row(row: &[f32], dtype: DType, rounding: Rounding, values: &mut [f64],
         if reach.is_finite() { 3.0 * reach } else { 0.0 }
     };
     let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
-    let common = inherited + rounding.growth(row.len()) + 10.0;
+    let smallest = exponentials.iter().copied().fold(1.0, f64::min);
+    let common = inherited + rounding.of_positive(row.len(), smallest, 1.0).growth(row.len()) + 10.0;
     for (index, (value, exponential)) in row.iter().zip(&exponentials).enumerate() {
         let exact = exponential / sum;
-        let arithmetic = exact * U * (reach(*value) + common) + dtype.smallest_normal();
+        // What is below the smallest normal number of the arithmetic, which is f32's, may be flushed.
+        let arithmetic = exact * U * (reach(*value) + common) + DType::F32.smallest_normal();
         values[index] = exact;
         bounds[index] = rounded(exact, arithmetic, dtype);
     }

@@ -83,6 +83,9 @@ pub(crate) fn entry_call(
     if let Some(plan) = plan {
         let scope = scope(case, knobs);
         launches = plan.resolve(layout.symbol, &scope)?;
+        if launches.is_empty() && own.iter().any(|buffer| buffer.written && buffer.len > 0) {
+            return Err(format!("no launch of the plan is for `{}` of shape {}", layout.symbol, case.shape.name));
+        }
         let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
         workspace = plan.workspace(&scope)?.into_iter().map(scratch).collect();
     }

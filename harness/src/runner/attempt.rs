@@ -14,7 +14,7 @@ use super::cases::TrialSpec;
 use super::contestant::{Contestant, Loss};
 use super::memory::Layout;
 use super::{compare, environment, prepare, reference};
-use crate::kernel::{Case, Kernel};
+use crate::kernel::{Buffer, Case, Kernel, Role};
 use crate::tensor::{Draw, Expected, Tensors};
 
 /// A trial with one seed, and the case that follows from it.
@@ -49,9 +49,16 @@ pub(crate) fn attempt(
     });
     let mut drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
     let mut contestant = call_all(manifest, candidate, attempts, &drawn)?;
-    if candidate.prepares.is_some() {
-        // What was prepared must follow the weight: a second step has another one at the same address.
-        for (number, (attempt, drawn)) in attempts.iter().zip(&mut drawn).enumerate() {
+    // What was prepared must follow the weight: a second step has another one at the same address. And who keeps something
+    // that is right in a first call only must not pass by never being called again.
+    // Code on a device got its inputs when the memory was attached: it would not see others.
+    let again = |attempt: &Attempt<'_>| {
+        candidate.prepares.is_some() || (candidate.class != Class::Device && !attempt.spec.heavy)
+    };
+    if attempts.iter().any(again) {
+        for (number, (attempt, drawn)) in
+            attempts.iter().zip(&mut drawn).enumerate().filter(|(_, (attempt, _))| again(attempt))
+        {
             let again = drawn.verdict(kernel, manifest, attempt).and_then(|()| {
                 drawn.fill(kernel, attempt, "inputs of the second step");
                 drawn.calls_of(manifest, &mut contestant, number)
@@ -168,7 +175,21 @@ impl Drawn {
     fn verdict(&self, kernel: &dyn Kernel, manifest: &Manifest, attempt: &Attempt<'_>) -> Result<(), Loss> {
         let setup = |error: String| Loss::new(FailureKind::Setup, error);
         let arena = &self.arena;
-        for expected in self.left_behind(kernel, manifest, attempt)? {
+        let all = self.left_behind(kernel, manifest, attempt)?;
+        let is_output = |buffer: &&Buffer| buffer.written && buffer.role != Role::Workspace;
+        if let Some(left) = arena
+            .blueprint
+            .buffers
+            .iter()
+            .filter(is_output)
+            .find(|buffer| !all.iter().any(|one| one.name == buffer.name))
+        {
+            return Err(setup(format!(
+                "the operator's reference gives nothing for `{}`, which the kernel writes",
+                left.name
+            )));
+        }
+        for expected in all {
             let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
             let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
             if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, arena, 0) {

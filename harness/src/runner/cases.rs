@@ -1,8 +1,8 @@
 //! Which trials a crate has: every entry on the listed shapes, on shapes that the manifest does not list, and on shapes
-//! that nobody knows beforehand, each under the operator's distributions.
+//! that nobody knows beforehand, small ones and such as are close to the listed, each under the operator's distributions.
 //!
-//! Names are the same in every run and every process, so that filters and nextest work; the sizes of a `random-N` case
-//! come from the secret seed and are told when it fails.
+//! Names are the same in every run and every process, so that filters and nextest work; the sizes of a `random-N` or a
+//! `near-…` case come from the secret seed and are told when it fails.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +20,23 @@ const RANDOM_SHAPES: usize = 4;
 const HEAVY: f64 = 1e8;
 const HEAVY_ELEMENTS: usize = 2_000_000;
 
-/// What a heavy case is checked on: the distributions that between them catch precision, sign and range mistakes.
-const HEAVY_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Uniform, Distribution::Negative, Distribution::Outlier];
+/// What a heavy case is checked on: the distributions that between them catch precision, sign and range mistakes. What is added
+/// to keep a sum from zero shows only where all is tiny, and a maximum that nobody subtracts where all is large.
+const HEAVY_DISTRIBUTIONS: [Distribution; 5] =
+    [Distribution::Uniform, Distribution::Negative, Distribution::Outlier, Distribution::Large, Distribution::Tiny];
 
 /// And these, where the reference is cheap for its size: a kernel may have a path of its own for what is large.
 const LARGE_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Masked, Distribution::Infinite, Distribution::NotANumber];
+
+/// What a shape close to a listed one is checked on: zeros beyond an edge must not count as a maximum either.
+const NEAR_DISTRIBUTIONS: [Distribution; 2] = [Distribution::Uniform, Distribution::Negative];
 
 /// The sizes of a trial.
 #[derive(Debug, Clone)]
 pub(crate) enum Sizes {
     Given(Shape),
+    /// Close to this one.
+    Near(Shape),
     Random,
 }
 
@@ -50,6 +57,7 @@ impl TrialSpec {
     pub(crate) fn case(&self, kernel: &dyn Kernel, manifest: &Manifest, seed: u64) -> Case {
         let shape = match &self.sizes {
             Sizes::Given(shape) => shape.clone(),
+            Sizes::Near(shape) => kernel.near(shape, &mut Draw::new(seed, "shape")).unwrap_or_else(|| shape.clone()),
             Sizes::Random => kernel.random_shape(&mut Draw::new(seed, "shape")),
         };
         Case { shape, dtype: manifest.dtype }
@@ -72,8 +80,40 @@ pub(crate) fn entries(package: &Package, kernel: &dyn Kernel) -> Result<Vec<&'st
     Ok(known.iter().filter_map(|entry| package.entries.iter().find(|layout| layout.symbol == entry)).collect())
 }
 
+/// What is wrong with a listed shape of an operator that the manifest's reader does not know: a size that is misspelt would be
+/// taken for zero.
+fn fits(kernel: &dyn Kernel, shape: &Shape) -> Result<(), String> {
+    let known: Vec<&str> = kernel.parameters().iter().map(|parameter| parameter.name).collect();
+    let given: Vec<&str> = shape.parameters.iter().map(|(name, _)| name.as_str()).collect();
+    let wrong =
+        |what: String| Err(format!("shape `{}` {what}; operator {} has {}", shape.name, kernel.op(), known.join(", ")));
+    if let Some(name) = given.iter().find(|name| !known.contains(name)) {
+        let near = kopt_schema::nearest(name, known.iter().copied()).map(|near| format!(", did you mean `{near}`?"));
+        return wrong(format!("gives `{name}`{}", near.unwrap_or_default()));
+    }
+    match known.iter().find(|name| !given.contains(name)) {
+        Some(name) => wrong(format!("does not give `{name}`")),
+        None => Ok(()),
+    }
+}
+
+/// What a listed shape is checked on, and whether it is heavy.
+pub(crate) fn distributions(kernel: &dyn Kernel, entry: &str, case: &Case) -> (Vec<Distribution>, bool) {
+    let elements: usize = kernel.buffers(entry, case).iter().map(|buffer| buffer.len).sum();
+    let (costly, large) = (kernel.cost(entry, case).flops > HEAVY, elements > HEAVY_ELEMENTS);
+    let heavy = costly || large;
+    let is_tried = |one: &Distribution| {
+        !heavy || HEAVY_DISTRIBUTIONS.contains(one) || (!costly && LARGE_DISTRIBUTIONS.contains(one))
+    };
+    let all = kernel.distributions();
+    let chosen: Vec<_> = all.iter().copied().filter(is_tried).collect();
+    // An operator that has none of these is checked on all of its own: no listed shape goes unchecked.
+    (if chosen.is_empty() { all } else { chosen }, heavy)
+}
+
 /// All trials of a crate.
 pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest) -> Result<Vec<TrialSpec>, String> {
+    manifest.shapes.iter().try_for_each(|shape| fits(kernel, shape))?;
     let mut specs = Vec::new();
     let listed: BTreeSet<_> = manifest.shapes.iter().map(|shape| format!("{:?}", shape.parameters)).collect();
     let layouts = entries(package, kernel)?;
@@ -94,14 +134,13 @@ pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest
         };
         for shape in &manifest.shapes {
             let case = Case { shape: shape.clone(), dtype: manifest.dtype };
-            let elements: usize = kernel.buffers(layout.symbol, &case).iter().map(|buffer| buffer.len).sum();
-            let (costly, large) = (kernel.cost(layout.symbol, &case).flops > HEAVY, elements > HEAVY_ELEMENTS);
-            let heavy = costly || large;
-            let is_tried = |one: &Distribution| {
-                !heavy || HEAVY_DISTRIBUTIONS.contains(one) || (!costly && LARGE_DISTRIBUTIONS.contains(one))
-            };
-            let chosen: Vec<_> = kernel.distributions().into_iter().filter(is_tried).collect();
+            let (chosen, heavy) = distributions(kernel, layout.symbol, &case);
             push(&shape.name, &Sizes::Given(shape.clone()), &chosen, heavy);
+            if kernel.near(shape, &mut Draw::new(0, "shape")).is_some() {
+                let few: Vec<_> = chosen.iter().copied().filter(|one| NEAR_DISTRIBUTIONS.contains(one)).collect();
+                let tried = if few.is_empty() { chosen } else { few };
+                push(&format!("near-{}", shape.name), &Sizes::Near(shape.clone()), &tried, heavy);
+            }
         }
         for shape in kernel.odd_shapes() {
             if !listed.contains(&format!("{:?}", shape.parameters)) {

@@ -76,7 +76,8 @@ impl Certification<'_> {
     /// Tries distributions until each mutant of each output is refused; those that were tried.
     fn try_mutants(&mut self) -> Vec<Distribution> {
         let mut tried = Vec::new();
-        for distribution in self.kernel.distributions() {
+        // A refusal counts only where trials make it.
+        for distribution in cases::distributions(self.kernel, self.layout.symbol, self.case).0 {
             if !tried.is_empty() && self.taken.iter().all(|taken| taken.caught) {
                 break;
             }

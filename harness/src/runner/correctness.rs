@@ -18,6 +18,7 @@ use super::cases::{self, TrialSpec};
 use super::contestant::Loss;
 use super::environment;
 use super::output::Output;
+use super::room::{self, Room};
 use crate::kernel::Kernel;
 use crate::package::Package;
 
@@ -29,6 +30,7 @@ struct Suite {
     candidate: Result<Loaded, Absent>,
     /// Why there is no device, once a trial has found out: drawing inputs for the next one takes seconds.
     no_device: OnceLock<String>,
+    room: Room,
     output: Output,
 }
 
@@ -37,8 +39,8 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
     let arguments = Arguments::from_args();
     let manifest = package.manifest();
     let candidate = Loaded::of(package, &manifest);
-    let suite =
-        Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), output: Output::open()? });
+    let (room, output) = (Room::here(), Output::open()?);
+    let suite = Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), room, output });
     let specs = cases::trials(package, kernel, &suite.manifest)?;
     let is_device = suite.candidate.as_ref().is_ok_and(|candidate| candidate.class == Class::Device);
     let threads = arguments.test_threads.or_else(|| Some(std::thread::available_parallelism().ok()?.get()));
@@ -128,7 +130,7 @@ impl Suite {
         let each = each.flat_map(|(number, (spec, seeds))| seeds.iter().map(move |seed| (number, spec, *seed)));
         let (numbers, attempts): (Vec<usize>, Vec<Attempt<'_>>) =
             each.map(|(number, spec, seed)| (number, Attempt::new(self.kernel, &self.manifest, spec, seed))).unzip();
-        let lost = match attempt(self.kernel, &self.manifest, candidate, &attempts) {
+        let lost = match self.attempt(candidate, &attempts) {
             Ok(()) => None,
             Err((_, loss)) if loss.no_device => {
                 self.note_absence(candidate, &loss);
@@ -140,6 +142,13 @@ impl Suite {
             }
         };
         Some(Tried { seconds: begun.elapsed().as_secs_f64() / specs.len() as f64, seeds, lost })
+    }
+
+    /// Attempts in a process of their own, when there is room for them.
+    fn attempt(&self, candidate: &Loaded, attempts: &[Attempt<'_>]) -> Result<(), (usize, Loss)> {
+        let needed = |attempt: &Attempt<'_>| room::needed(self.kernel, attempt.spec.layout.symbol, &attempt.case);
+        let _taken = self.room.take(attempts.iter().map(needed).sum());
+        attempt(self.kernel, &self.manifest, candidate, attempts)
     }
 
     /// Where code of the candidate runs on the host, its word is for its own trial only.
@@ -171,9 +180,10 @@ impl Suite {
             used.extend(seeds);
             let attempts: Vec<_> =
                 seeds.iter().map(|seed| Attempt::new(self.kernel, &self.manifest, spec, *seed)).collect();
-            match attempt(self.kernel, &self.manifest, candidate, &attempts) {
+            match self.attempt(candidate, &attempts) {
                 Ok(()) => {}
-                Err((_, loss)) if loss.no_device => {
+                // The processor is always there: code that runs on it and says otherwise wants not to be looked at.
+                Err((_, loss)) if loss.no_device && candidate.class != Class::Native => {
                     self.note_absence(candidate, &loss);
                     return (Verdict::Ignored(loss.message), None);
                 }

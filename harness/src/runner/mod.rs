@@ -40,6 +40,7 @@ mod memory;
 mod output;
 mod prepare;
 mod reference;
+mod room;
 mod sandbox;
 mod worker;
 
@@ -71,7 +72,7 @@ fn run(package: &'static Package, kernel: impl Kernel + 'static, main: Main) -> 
     if let Some(code) = judge::serve_if_asked(package, kernel) {
         return code;
     }
-    if let Some(code) = exercise::write_if_asked(package, kernel) {
+    if let Some(code) = exercise::serve_if_asked(package, kernel) {
         return code;
     }
     let main = if certify::is_asked() { certify::main } else { main };

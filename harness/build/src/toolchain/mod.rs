@@ -17,7 +17,7 @@ use camino::Utf8PathBuf;
 
 pub use device::{native, newer_than_driver, wheels};
 pub use python::{Python, own_venv, triton};
-pub use search::{hip_runtime, hipcc, nvcc};
+pub use search::{compute_sanitizer, hip_runtime, hipcc, nvcc};
 
 use crate::environment;
 use crate::error::BuildError;
@@ -33,14 +33,25 @@ pub struct Compiler {
     pub roots: Vec<Utf8PathBuf>,
 }
 
+impl Compiler {
+    /// Where it really is: what has no folder in its name is found by `PATH` alone, whatever lies in the current folder.
+    pub(crate) fn real(&self) -> Option<Utf8PathBuf> {
+        if self.path.as_str().contains('/') {
+            return self.path.canonicalize_utf8().ok();
+        }
+        let places = environment::search_path().into_iter().map(|place| place.join(&self.path));
+        places.filter(|path| path.is_file()).find_map(|path| path.canonicalize_utf8().ok())
+    }
+}
+
 /// The C or C++ compiler, as `cc` finds it.
 ///
 /// # Errors
 /// When there is none.
 pub fn host(cpp: bool) -> Result<Compiler, BuildError> {
-    let triple = target_triple();
+    let (triple, host) = (target_triple(), of_cargo("HOST").unwrap_or_else(own_triple));
     let mut build = cc::Build::new();
-    build.cpp(cpp).target(&triple).host(&triple).opt_level(3).debug(false).cargo_metadata(false).cargo_warnings(false);
+    build.cpp(cpp).target(&triple).host(&host).opt_level(3).debug(false).cargo_metadata(false).cargo_warnings(false);
     let tool = build.try_get_compiler().map_err(|error| BuildError::NoCompiler(error.to_string()))?;
     let path = Utf8PathBuf::from_path_buf(tool.path().to_owned())
         .map_err(|path| BuildError::NoCompiler(format!("{} is not valid text", path.display())))?;
@@ -75,13 +86,23 @@ pub fn program(name: &str) -> Result<Compiler, String> {
 /// The triple compiled for: cargo's in a build script, this program's own outside.
 #[must_use]
 pub fn target_triple() -> String {
-    environment::text("TARGET").unwrap_or_else(|| format!("{}-unknown-linux-gnu", std::env::consts::ARCH))
+    of_cargo("TARGET").unwrap_or_else(own_triple)
+}
+
+/// A variable that cargo sets for build scripts. Outside of one it may stand for anything.
+fn of_cargo(name: &str) -> Option<String> {
+    let is_script = ["OUT_DIR", "CARGO_MANIFEST_DIR"].iter().all(|name| environment::text(name).is_some());
+    environment::text(name).filter(|_| is_script)
+}
+
+fn own_triple() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
 /// Whether the code will run on the machine that compiles it.
 #[must_use]
 pub fn is_native() -> bool {
-    match (environment::text("TARGET"), environment::text("HOST")) {
+    match (of_cargo("TARGET"), of_cargo("HOST")) {
         (Some(target), Some(host)) => target == host,
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! nvcc, hipcc and HIP's runtime: where they are looked for, and each of these places in words for when nothing is there.
+//! nvcc, NVIDIA's sanitizer, hipcc and HIP's runtime: where they are looked for, and each of these places in words for when nothing is there.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -17,7 +17,21 @@ pub fn nvcc() -> Result<Compiler, String> {
         .or_else(|| search.path())
         .or_else(|| search.folder("/usr/local/cuda/bin"))
         .or_else(|| search.packages());
-    search.end(found, "cuda")
+    search.end(found, Some("cuda"))
+}
+
+/// NVIDIA's sanitizer of device code, from the places of [`nvcc`] that hold a whole toolkit.
+///
+/// # Errors
+/// Each place that was looked at.
+pub fn compute_sanitizer() -> Result<Compiler, String> {
+    let mut search = Search::new("compute-sanitizer");
+    let found = search
+        .home("CUDA_HOME")
+        .or_else(|| search.home("CUDA_PATH"))
+        .or_else(|| search.path())
+        .or_else(|| search.folder("/usr/local/cuda/bin"));
+    search.end(found, None)
 }
 
 /// hipcc, from `ROCM_PATH` or `HIP_PATH`, `PATH`, or the usual folder.
@@ -31,7 +45,7 @@ pub fn hipcc() -> Result<Compiler, String> {
         .or_else(|| search.home("HIP_PATH"))
         .or_else(|| search.path())
         .or_else(|| search.folder("/opt/rocm/bin"));
-    search.end(found, "hip")
+    search.end(found, Some("hip"))
 }
 
 /// The library that HIP kernels run by, `libamdhip64`: where the harness's backend would load it from. It is not loaded here; its
@@ -114,13 +128,12 @@ impl Search {
         found
     }
 
-    fn end(self, found: Option<Utf8PathBuf>, kind: &str) -> Result<Compiler, String> {
+    /// `kind` is what `doctor --install` knows it as, if it does.
+    fn end(self, found: Option<Utf8PathBuf>, kind: Option<&str>) -> Result<Compiler, String> {
         let Some(path) = found else {
-            return Err(format!(
-                "{} was not found, looked at: {}; `cargo kopt doctor --install {kind}` prints what fetches it",
-                self.program,
-                self.looked.join(", ")
-            ));
+            let hint = kind.map(|kind| format!("; `cargo kopt doctor --install {kind}` prints what fetches it"));
+            let looked = self.looked.join(", ");
+            return Err(format!("{} was not found, looked at: {looked}{}", self.program, hint.unwrap_or_default()));
         };
         let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
         Ok(Compiler { path, version, roots: Vec::new() })

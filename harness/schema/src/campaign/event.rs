@@ -274,6 +274,9 @@ pub struct Refused {
     /// The patch's file name, where nothing was proposed: a queue that offers it again would never get past it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// What its author said of it, where it was refused before it was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
 }
 
 /// How much was measured.

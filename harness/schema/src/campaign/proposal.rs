@@ -33,3 +33,14 @@ pub struct Proposal {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
+
+impl Proposal {
+    /// The title of a change of which nothing was said.
+    pub const UNTITLED: &str = "change by agent";
+
+    /// Whether nothing was said of the change: then there is nothing to compare it by, and nothing to learn.
+    #[must_use]
+    pub fn is_untitled(&self) -> bool {
+        self.title == Self::UNTITLED
+    }
+}

@@ -288,6 +288,9 @@ mod tests {
         assert_eq!(eval(&text).unwrap_err().message, "nested too deeply");
         let text = format!("{}1", "-".repeat(100_000));
         assert_eq!(eval(&text).unwrap_err().message, "nested too deeply");
+        let text = format!("1{}", " + 1".repeat(100_000));
+        assert_eq!(eval(&text).unwrap_err().message, "more than 100 operators");
+        assert_eq!(eval(&format!("1{}", " + 1".repeat(100))), Ok(Value::Int(101)));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use super::{ExpressionError, FUNCTIONS, Kind, Node, Operator, Value, unknown};
 /// Deep enough for anything a person writes, shallow enough for any stack.
 const DEEPEST: usize = 64;
 
+/// Operators of an expression at most: a chain of them is as deep as it is long.
+const MOST: usize = 100;
+
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Literal(Value),
@@ -20,7 +23,7 @@ const SYMBOLS: [&str; 20] =
 
 pub(super) fn parse(text: &str) -> Result<Node, ExpressionError> {
     let tokens = lex(text)?;
-    let mut parser = Parser { text, tokens: &tokens, at: 0, depth: 0 };
+    let mut parser = Parser { text, tokens: &tokens, at: 0, depth: 0, operators: 0 };
     let node = parser.choice()?;
     match parser.tokens.get(parser.at) {
         None => Ok(node),
@@ -77,6 +80,7 @@ struct Parser<'a> {
     tokens: &'a [(Token, Range<usize>)],
     at: usize,
     depth: usize,
+    operators: usize,
 }
 
 impl Parser<'_> {
@@ -129,6 +133,10 @@ impl Parser<'_> {
                 break;
             }
             self.at += 1;
+            self.operators += 1;
+            if self.operators > MOST {
+                return Err(error(format!("more than {MOST} operators"), span.clone()));
+            }
             let right = self.deeper(|parser| parser.binary(strength + 1))?;
             let span = left.span.start..right.span.end;
             left = Node { span, kind: Kind::Binary(operator, Box::new(left), Box::new(right)) };

@@ -12,6 +12,9 @@ use crate::expression::{Expression, Type};
 use crate::operator::{self, ParameterKind};
 use crate::spelling::nearest;
 
+/// Seconds of a time limit at most: a day.
+pub(super) const LONGEST_S: f64 = 86_400.0;
+
 /// The `Cargo.toml` has no `[package.metadata.kopt]`: an ordinary crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAKernel;
@@ -225,8 +228,8 @@ impl Resolver<'_> {
         if seeds == 0 {
             self.wrong(&["check".into(), "seeds".into()], "a trial needs at least one seed", None);
         }
-        if !(timeout_s.is_finite() && timeout_s > 0.0) {
-            self.wrong(&["check".into(), "timeout_s".into()], "a time limit is above zero", None);
+        if !(timeout_s > 0.0 && timeout_s <= LONGEST_S) {
+            self.wrong(&["check".into(), "timeout_s".into()], "a time limit is above zero, and a day at most", None);
         }
         CheckSettings { seeds, timeout_s }
     }

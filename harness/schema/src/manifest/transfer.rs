@@ -1,6 +1,6 @@
 //! `[package.metadata.kopt.transfer]`: what a gain is worth in training, and how that is found out.
 
-use super::resolve::Resolver;
+use super::resolve::{LONGEST_S, Resolver};
 use super::table::Transfer;
 use super::{Script, TransferSettings};
 use crate::training::SLOTS;
@@ -44,8 +44,8 @@ impl Resolver<'_> {
                     let hint = "command = \"python train.py\"".to_owned();
                     self.wrong(&at("command"), "a training script is a command", hint);
                 }
-                if !(timeout_s.is_finite() && timeout_s > 0.0) {
-                    self.wrong(&at("timeout_s"), "a time limit is above zero", None);
+                if !(timeout_s > 0.0 && timeout_s <= LONGEST_S) {
+                    self.wrong(&at("timeout_s"), "a time limit is above zero, and a day at most", None);
                 }
                 if !(0.0..1.0).contains(&loss_tolerance) {
                     let hint = "relative to the loss; 0.001 is usual for f32".to_owned();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::Entry;
 use crate::campaign::event::Reason;
-use crate::evidence::Estimate;
+use crate::evidence::{Estimate, Ruling};
 
 /// Something happened in a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,9 @@ pub struct Tried {
     /// Why, where it was not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Reason>,
+    /// What the measurement came to, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruling: Option<Ruling>,
     /// What failed and where, or what was shown.
     pub message: String,
     /// Gain over the version that stood, with its interval.

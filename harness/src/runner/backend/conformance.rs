@@ -47,7 +47,7 @@ extern \"C\" __global__ void scale_second(const float *scratch, float *y, int64_
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = factor * scratch[i];
 }
 ";
-const LEN: usize = 1000;
+pub(super) const LEN: usize = 1000;
 const FACTOR: f32 = 3.0;
 
 /// The suite.

@@ -167,7 +167,8 @@ impl Judge {
         let manifest = package.manifest();
         let mut entrants = Vec::new();
         for entrant in &bout.contestants {
-            let candidate = Loaded::read(Utf8Path::new(&entrant.candidate), None, package, &manifest);
+            let digest = (!entrant.object.is_empty()).then_some(entrant.object.as_str());
+            let candidate = Loaded::read(Utf8Path::new(&entrant.candidate), digest, package, &manifest);
             let mut candidate = candidate.map_err(|absent| match absent {
                 Absent::NotCompiled(reason) | Absent::Wrong(reason) => setup(reason),
             })?;

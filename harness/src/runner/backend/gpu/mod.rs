@@ -12,11 +12,13 @@
 //! | `device` | the first device and its context |
 //! | `memory` | buffers, and pages that one process owns and others map |
 //! | `launch` | one call of a launch plan |
+//! | `apart` | one whose buffers are apart, for tools that watch memory |
 //! | `clock` | events, and caches that hold nothing of the next call |
 //! | `table` | the judge's own kernels |
 
 #![allow(unsafe_code, reason = "the driver's interface")]
 
+mod apart;
 mod clock;
 mod cuda;
 mod device;

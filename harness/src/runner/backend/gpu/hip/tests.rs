@@ -119,6 +119,20 @@ fn what_is_no_code_object_and_what_it_lacks_are_told() {
 }
 
 #[test]
+fn a_call_apart_has_an_allocation_for_each_buffer_and_gives_all_back() {
+    let standin = StandIn::new();
+    let mut backend = Gpu::open(standin.driver()).unwrap();
+    backend.load(object("scale").as_str(), &["scale_whole".to_owned()]).unwrap();
+    let bytes = 4 * conformance::LEN;
+    let before = (standin.calls("hipMalloc"), standin.live());
+    backend.call_apart(&conformance::whole(), &[(bytes, Some(vec![0; bytes])), (bytes, None)]).unwrap();
+    assert_eq!((standin.calls("hipMalloc"), standin.live()), (before.0 + 2, before.1));
+    standin.fail("hipModuleLaunchKernel", 719);
+    let error = backend.call_apart(&conformance::whole(), &[(bytes, None), (bytes, None)]).unwrap_err();
+    assert!(matches!(error, BackendError::Fault(_)), "{error:?}");
+}
+
+#[test]
 fn clusters_are_refused() {
     let standin = StandIn::new();
     let mut backend = Gpu::open(standin.driver()).unwrap();
