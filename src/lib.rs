@@ -27,7 +27,7 @@
 //! | | [`runner`] | one run of such an executable, heard through `KOPT_OUT` |
 //! | | [`revision`] | versions of the workspace, as git has them |
 //! | | [`referee`] | two versions compared: judge, seeds, clock; evidence comes of it |
-//! | | [`sanitizer`] | a version of a kernel under AddressSanitizer and UndefinedBehaviorSanitizer |
+//! | | [`sanitizer`] | a version of a kernel under the sanitizers of its compiler or device |
 //! | | [`transfer`] | two versions inside a training step: the harness's model, or the user's script |
 //! | | [`lineage`] | a campaign in git: worktree, branch, candidates, commits, evidence |
 //! | | [`proposer`] | who proposes changes: a queue of patches, an agent's command |

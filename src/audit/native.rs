@@ -16,7 +16,12 @@ const PAGE: u64 = 4096;
 pub(super) fn audit(subject: &Subject<'_>) -> Audit {
     let image = match Image::parse(subject.object) {
         Ok(image) => image,
-        Err(error) => return not_audited(subject.class, &format!("the object cannot be read: {error}")),
+        // A loader may make something of it all the same.
+        Err(error) => {
+            let (mut found, what) = (Collector::new(subject.allow), format!("the object cannot be read: {error}"));
+            found.add("undecodable-code", what.clone(), Place::default);
+            return found.finish(subject.class, Stateless::NotAudited, what);
+        }
     };
     if image.machine != elf::EM_X86_64.0 {
         let why = format!("the audit reads x86-64 code only; this object is for machine {}", image.machine);

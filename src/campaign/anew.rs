@@ -4,6 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Backend;
 
 use super::stand::Stand;
 use super::{Campaign, bug};
@@ -14,6 +15,7 @@ use crate::referee::entrant::Entrant;
 use crate::referee::trusted;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
+use crate::shell::Shell;
 
 /// A place to compile versions in that is gone when it is dropped.
 pub(super) struct Anew {
@@ -70,7 +72,7 @@ impl Campaign<'_> {
     }
 
     /// What the sanitizers find in the candidate, and what the crate's own `cargo test` says of it. Nothing is timed:
-    /// they run side by side.
+    /// they run side by side, where they do not share a device that may keep trials waiting until they time out.
     pub(super) fn vetted(&mut self, anew: &Anew, candidate: &str) -> Result<(Option<String>, Result<()>)> {
         self.tools()?;
         let Some(tools) = self.tools.as_ref() else { return Ok((None, Ok(()))) };
@@ -79,11 +81,22 @@ impl Campaign<'_> {
         let files = tools.stand.files(&self.lineage, candidate)?;
         let scratch = anew.path.join("sanitizers");
         let (context, interrupts, shell) = (self.context, self.interrupts, self.audience.shell());
-        let (found, tested) = std::thread::scope(|scope| {
-            let found = scope.spawn(|| sanitizer::run(context, interrupts, version, judge, &scratch));
-            let tested = trusted::plain_test(context, shell, files, &self.target.kernel, &self.own, &self.root);
-            (found.join().unwrap_or_else(|_| Err(bug("the sanitizers' thread was lost"))), tested)
-        });
+        let find = || sanitizer::run(context, interrupts, version, judge, &scratch);
+        let test =
+            |shell: &mut Shell| trusted::plain_test(context, shell, files, &self.target.kernel, &self.own, &self.root);
+        let (found, tested) = if kernel.manifest.backend == Backend::Cpu {
+            std::thread::scope(|scope| {
+                let found = scope.spawn(find);
+                let tested = test(shell);
+                (found.join().unwrap_or_else(|_| Err(bug("the sanitizers' thread was lost"))), tested)
+            })
+        } else {
+            // Another's measurement must not run beside it.
+            let lock = trusted::lock(shell, &self.own)?;
+            let found = find()?;
+            drop(lock);
+            (Ok(found), test(shell))
+        };
         let found = match found? {
             Finding::Clean => None,
             Finding::Found(what) => Some(what),

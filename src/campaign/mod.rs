@@ -99,6 +99,8 @@ pub struct Campaign<'a> {
     kernel: Kernel,
     tools: Option<Tools>,
     proposers: Vec<Box<dyn Proposer>>,
+    /// Rounds in a row, since this process began, in which a proposer brought nothing.
+    unanswered: u32,
     _lock: Lock,
 }
 

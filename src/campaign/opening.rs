@@ -85,6 +85,7 @@ impl<'a> Surroundings<'a> {
             kernel: self.kernel,
             tools: None,
             proposers: parts.proposers,
+            unanswered: 0,
             _lock: parts.lock,
         }
     }
@@ -203,7 +204,7 @@ impl Campaign<'_> {
                 }
                 Phase::Report | Phase::Over => {
                     return Err(Error::new(Exit::Locked, "the campaign is over")
-                        .hint("`cargo kopt optimize --by-hand` begins another one"));
+                        .hint("`cargo kopt resume` writes what is missing of its report; `cargo kopt optimize --by-hand` begins another one"));
                 }
                 Phase::DefineTarget | Phase::Prepare => self.prepare()?,
                 Phase::ReadTips => self.read_tips()?,
@@ -217,6 +218,23 @@ impl Campaign<'_> {
             match self.state().phase() {
                 Phase::Validate { round, attempt } => self.validate(round, attempt)?,
                 Phase::Learn { round } => self.learn(round)?,
+                // Where this was the last one, the campaign ends with it, and whoever tried is told.
+                Phase::Analyze if self.ends()? => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes the report, where what was taken by hand was the last.
+    ///
+    /// # Errors
+    /// When something cannot be done; taken up again, the campaign goes on from there.
+    pub fn end_by_hand(&mut self) -> Result<()> {
+        use crate::ledger::Phase;
+        loop {
+            match self.state().phase() {
+                Phase::Report => self.report()?,
+                Phase::Over => return self.tidy(),
                 _ => return Ok(()),
             }
         }

@@ -13,12 +13,22 @@ use crate::proposer::{Brief, Outcome};
 /// Attempts of a round at most: the first, and three with the error given back.
 pub const ATTEMPTS: u32 = 4;
 
+/// Rounds in a row without an answer after which a campaign waits for somebody to mend its proposer.
+const UNANSWERED: u32 = 2;
+
 /// What `try` and events call a change that came by hand.
 pub const BY_HAND: &str = "by hand";
 
 impl Campaign<'_> {
     /// ANALYZE: begins the next round. `false` where the next change comes by hand.
     pub(super) fn begin_round(&mut self) -> Result<bool> {
+        if self.unanswered >= UNANSWERED {
+            let last = self.state().rounds.last().and_then(|round| round.rolled_back());
+            let why = last.map(|rolled_back| rolled_back.message.clone()).unwrap_or_default();
+            return Err(Error::new(Exit::Locked, format!("no proposal came in {UNANSWERED} rounds in a row"))
+                .cause(why)
+                .hint("the campaign is paused: see to the agent (is it logged in, has it credit?), then `cargo kopt resume`"));
+        }
         let used: Vec<String> = self.state().sources().map(str::to_owned).collect();
         let mut spent = Vec::new();
         for proposer in &self.proposers {
@@ -102,15 +112,35 @@ impl Campaign<'_> {
         for note in &answer.notes {
             self.audience.shell().note(note);
         }
-        let spent = Spent { seconds: answer.seconds, usage: answer.usage, source: answer.source };
+        let spent = Spent { seconds: answer.seconds, usage: answer.usage, source: answer.source, said: answer.said };
         match answer.outcome {
             Outcome::Change(proposal) => self.take(round, attempt, &name, proposal, spent, retry)?,
             Outcome::Nothing => {
                 self.refuse(round, attempt, Reason::NoChange, "nothing was proposed", spent, false)?;
             }
-            Outcome::Failed { reason, message } => self.refuse(round, attempt, reason, &message, spent, retry)?,
+            Outcome::Failed { reason, message } => {
+                let message = match reason {
+                    Reason::DoesNotApply => message + &self.below(&name),
+                    _ => message,
+                };
+                self.refuse(round, attempt, reason, &message, spent, retry)?;
+            }
         }
         Ok(true)
+    }
+
+    /// What a patch of that queue may stand on that is not there.
+    fn below(&self, proposer: &str) -> String {
+        let rolled_back = self.state().rounds.iter().filter(|round| {
+            let reason = round.rolled_back().map(|rolled_back| rolled_back.reason);
+            round.proposer == proposer && reason.is_some_and(|reason| reason != Reason::DoesNotApply)
+        });
+        let patches: Vec<&str> = rolled_back.filter_map(|round| round.said()?.source.as_deref()).collect();
+        match &patches[..] {
+            [] => String::new(),
+            [one] => format!("; it may stand on {one}, which was rolled back"),
+            [few @ .., last] => format!("; it may stand on {} or {last}, which were rolled back", few.join(", ")),
+        }
     }
 
     /// Whether the open round was refused for the last time; it is over then. Only a process that was killed between the
@@ -135,8 +165,10 @@ impl Campaign<'_> {
         spent: Spent,
         retry: bool,
     ) -> Result<()> {
+        self.unanswered = 0;
         let incumbent = self.state().incumbent().to_owned();
         let sources = self.sources();
+        let spent = Spent { said: Some(proposal.clone()), ..spent };
         let changes = self.lineage.changes(&incumbent, &sources)?;
         if !changes.forbidden.is_empty() {
             let told: Vec<String> =
@@ -186,9 +218,9 @@ impl Campaign<'_> {
         spent: Spent,
         retry: bool,
     ) -> Result<()> {
-        let (seconds, usage, source) = (spent.seconds, spent.usage, spent.source);
+        let Spent { seconds, usage, source, said: proposal } = spent;
         let message = message.to_owned();
-        let refused = Refused { round, attempt, reason, message, seconds, usage, source };
+        let refused = Refused { round, attempt, reason, message, seconds, usage, source, proposal };
         self.add(Event::Refused(refused.clone()))?;
         if retry && may_be_tried_again(&refused) {
             return Ok(());
@@ -198,6 +230,7 @@ impl Campaign<'_> {
 
     /// The round is over, and the version that stood stands.
     pub(super) fn roll_back(&mut self, round: u32, reason: Reason, message: &str) -> Result<()> {
+        self.unanswered = if reason == Reason::Proposer { self.unanswered + 1 } else { 0 };
         self.add(Event::RolledBack(RolledBack { round, reason, message: message.to_owned() }))
     }
 
@@ -240,7 +273,7 @@ pub fn relative(crate_path: &camino::Utf8Path, source: &str) -> camino::Utf8Path
     if crate_path == "." { source.into() } else { crate_path.join(source) }
 }
 
-/// What asking has cost.
+/// What asking has cost, and what it brought where no change can be stored.
 #[derive(Debug, Clone, Default)]
 pub struct Spent {
     /// Seconds.
@@ -249,6 +282,8 @@ pub struct Spent {
     pub usage: Option<Usage>,
     /// The patch that was used up by it.
     pub source: Option<String>,
+    /// What its author says of the change.
+    pub said: Option<Proposal>,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! written into a folder that nobody else touches, so that what is compiled is what git has, whatever lies in a worktree.
 
 use std::fs;
+use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::exit::Exit;
@@ -39,7 +40,8 @@ impl Stand {
         folder: &Utf8Path,
         candidates: &Utf8Path,
     ) -> Result<Self> {
-        trusted::mirror(base.root.as_std_path(), folder.as_std_path(), None).map_err(|error| cannot(folder, &error))?;
+        trusted::mirror(base.root.as_std_path(), folder.as_std_path(), None, SystemTime::now())
+            .map_err(|error| cannot(folder, &error))?;
         let inside = base.workspace.strip_prefix(&base.root).unwrap_or(Utf8Path::new(""));
         let files = Export { root: folder.to_owned(), workspace: folder.join(inside), left_out: Vec::new() };
         let kernel = kernel_in(context, shell, &files.workspace, name)?;

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use kopt_schema::campaign::Proposal;
 use kopt_schema::campaign::event::{Measured, Proposed, ShapeTime};
-use kopt_schema::evidence::{Ceilings, Estimate, Evidence};
+use kopt_schema::evidence::{Ceilings, Estimate, Evidence, ShapeVerdict};
 use kopt_schema::manifest::Backend;
 
 use super::{Campaign, folder};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{self, Round};
 use crate::machine::Moment;
 use crate::proposer::brief::{
-    DirectionStanding, Dossier, LastAccepted, LastRollback, PastRound, ShapeChange, ShapeStanding, Tip,
+    DirectionStanding, Dossier, LastAccepted, LastRollback, PastRound, ShapeChange, ShapeStanding, Tip, without_seeds,
 };
 use crate::records::{
     self, BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
@@ -32,15 +32,18 @@ pub fn of_chain(chain: (f64, f64, f64)) -> Estimate {
     Estimate { gain, low, high, confidence: 0.95, launch_sigma: 0.0, launches: 0 }
 }
 
+/// Tips that a proposer is given, the most useful ones.
+const TIPS: usize = 20;
+
 impl Campaign<'_> {
     /// Everything that is said of a round: of one that is decided, or is about to be by `decision`.
     pub(super) fn facts(&self, round: &Round, decision: Decision, found: Option<&Evidence>) -> RoundFacts {
-        let proposed = round.proposed();
+        let proposed = round.stored();
         let attempt = round.attempts.last();
         let kept = self.measurements(round, attempt.map_or(&[][..], |attempt| &attempt.measured), found);
         let state = self.state();
         let directions = ledger::directions(state);
-        let proposal = proposed.map(|proposed| proposed.proposal.clone());
+        let proposal = round.said().cloned();
         let mut transfer = self.transfer(proposal.as_ref(), &decision, found);
         self.add_training(round.number, &mut transfer);
         RoundFacts {
@@ -157,9 +160,19 @@ impl Campaign<'_> {
                 None => "nothing accepted".to_owned(),
             },
         });
-        let tips = self.known()?.into_iter().map(|tip| Tip {
+        let told = |takeaway: String, gain: Option<f64>| match gain {
+            Some(gain) => format!("{takeaway} Measured: {:+.1} %.", 100.0 * gain),
+            None => takeaway,
+        };
+        // Warnings that no figure ranks come last, and are told all the same.
+        let (first, rest): (Vec<_>, Vec<_>) =
+            self.known()?.into_iter().enumerate().partition(|(index, _)| *index < TIPS);
+        let warns =
+            |tip: &crate::experience::KnownTip| tip.kind != kopt_knowledge::Kind::Technique && tip.gain.is_none();
+        let warnings = rest.into_iter().filter(|(_, tip)| warns(tip));
+        let tips = first.into_iter().chain(warnings).map(|(_, tip)| Tip {
             title: tip.title,
-            takeaway: tip.takeaway,
+            takeaway: told(tip.takeaway, tip.gain),
             kind: if tip.kind == kopt_knowledge::Kind::Technique { "technique" } else { "anti-pattern" }.to_owned(),
         });
         let (rollbacks, newest) = (state.rollbacks_in_a_row(), self.newest());
@@ -175,7 +188,7 @@ impl Campaign<'_> {
             directions: directions.collect(),
             tips: tips.collect(),
             last_rollback: self.last_rollback(),
-            profile: None,
+            profile: newest.as_ref().and_then(|found| profile(found, state.latest_times())),
             disassembly: if ledger::ladder(rollbacks) >= ledger::Rung::Disassembly { self.disassembly() } else { None },
             ceilings: newest.as_ref().and_then(|found| found.ceilings.as_ref()).map(ceilings),
             compiler: newest.as_ref().map(|found| found.incumbent.compiler.clone()).unwrap_or_default(),
@@ -225,19 +238,21 @@ impl Campaign<'_> {
         let round = state.rounds.iter().rev().find(|round| round.outcome.is_some())?;
         round.rolled_back()?;
         let diff = std::fs::read_to_string(self.folder.round(round.number).join("candidate.diff")).ok();
-        let before =
-            |shape: &str| state.latest_times().iter().find(|time| time.shape == shape).map(|time| time.seconds);
-        let shapes = round.verdict().map_or(&[][..], |measured| &measured.shapes);
-        let change = |time: &ShapeTime| {
-            let before_s = before(&time.shape)?;
-            Some(ShapeChange { shape: time.shape.clone(), before_s, after_s: time.seconds, gain: None })
+        // Both times of one match: times of two are not compared.
+        let found = round.verdict().and_then(|measured| self.evidence_of(round.number, measured).ok());
+        let change = |shape: ShapeVerdict| ShapeChange {
+            shape: shape.shape,
+            before_s: shape.incumbent_s,
+            after_s: shape.candidate_s,
+            gain: Some(shape.estimate),
         };
-        Some(LastRollback { round: round.number, diff, shapes: shapes.iter().filter_map(change).collect() })
+        let shapes = found.map(|found| found.verdict.shapes).unwrap_or_default();
+        Some(LastRollback { round: round.number, diff, shapes: shapes.into_iter().map(change).collect() })
     }
 }
 
 fn past(round: &Round) -> PastRound {
-    let proposal = round.proposal();
+    let proposal = round.said();
     let text = |get: fn(&Proposal) -> &String| proposal.map(get).cloned().unwrap_or_default();
     PastRound {
         round: round.number,
@@ -246,8 +261,45 @@ fn past(round: &Round) -> PastRound {
         category: proposal.and_then(|proposal| proposal.category),
         status: round.name(),
         gain: round.accepted().map(|accepted| accepted.gain).or_else(|| round.verdict()?.aggregate),
-        reason: round.rolled_back().map(|rolled_back| rolled_back.message.clone()),
+        reason: round.rolled_back().map(|rolled_back| without_seeds(&rolled_back.message)),
     }
+}
+
+/// Where the time goes, as far as times, the operator's cost and the device's ceilings tell: for each shape what it moves and
+/// computes a second, and which of the two is nearer to what the device can do.
+fn profile(found: &Evidence, times: &[ShapeTime]) -> Option<String> {
+    let ceilings = found.ceilings.as_ref()?;
+    let cases = &found.arrangement.as_ref()?.cases;
+    let line = |time: &ShapeTime| {
+        let cost = &cases.iter().find(|case| case.name == time.shape)?.cost;
+        let bytes = (cost.bytes_read + cost.bytes_written) / time.seconds;
+        let flops = cost.flops / time.seconds;
+        let moved = bytes / ceilings.copy_bytes_per_s;
+        let computed = ceilings.fma_flops_per_s.map(|most| flops / most);
+        let bound = match computed {
+            Some(computed) if computed > moved => "arithmetic",
+            _ => "memory",
+        };
+        let near = computed.unwrap_or(0.0).max(moved);
+        let told = match computed {
+            _ if near >= 0.5 => format!("bound by {bound}"),
+            Some(_) => "neither is near its ceiling: latency, dependencies or overhead".to_owned(),
+            None => "not bound by memory; how much the device can compute was not measured".to_owned(),
+        };
+        let giga = |rate: f64, of: &str| crate::shell::units::giga(rate, of);
+        let share = |share: f64| format!("{:.0} % of the ceiling", 100.0 * share);
+        let arithmetic = computed.map(|computed| format!(" ({})", share(computed))).unwrap_or_default();
+        Some(format!(
+            "{}: {}, {} ({}), {}{arithmetic}: {told}",
+            time.shape,
+            crate::shell::units::seconds(time.seconds),
+            giga(bytes, "B"),
+            share(moved),
+            giga(flops, "FLOP")
+        ))
+    };
+    let lines: Vec<String> = times.iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// What the device can do at most, in words.

@@ -178,7 +178,9 @@ impl Campaign<'_> {
                 return Err(error);
             }
             self.go_on()?;
-            let message = format!("the crate's own `cargo test` fails with it: {error}");
+            let failure = error.failure();
+            let words: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
+            let message = format!("the crate's own `cargo test` fails with it: {}", words.join("\n"));
             return self.roll_back(round, Reason::Incorrect, &message);
         }
         if let Some(objection) = self.training_objects(&anew, round, &proposed.candidate)? {

@@ -345,7 +345,7 @@ impl Campaign<'_> {
 }
 
 fn title(round: &Round) -> String {
-    match (round.proposal(), round.attempts.last().and_then(|attempt| attempt.refused.as_ref())) {
+    match (round.said(), round.attempts.last().and_then(|attempt| attempt.refused.as_ref())) {
         (Some(proposal), _) => proposal.title.clone(),
         (None, Some(refused)) => refused.source.clone().unwrap_or_else(|| "nothing was handed in".to_owned()),
         (None, None) => "nothing was handed in".to_owned(),

@@ -13,7 +13,7 @@ use crate::shell::Shell;
 ///
 /// Builds the object of each kernel and reads it: imports, exports, constructors, writable memory and every instruction.
 /// A kernel that can keep something between two calls, or reach anything but its arguments, is refused by `compare`,
-/// `optimize`, `gate` and `verify` before any clock starts; this shows what they would say, with rule and place. Exit code 106
+/// `optimize`, `try`, `gate` and `verify` before any clock starts; this shows what they would say, with rule and place. Exit code 106
 /// when a kernel breaks a rule. Objects that cannot be read (other processors, HIP, class launcher) are said to be not audited.
 ///
 /// Example: cargo kopt audit -p softmax-cpu --base origin/main

@@ -6,7 +6,7 @@ use crate::ops::campaigns::Which;
 
 #[derive(Debug, clap::Args)]
 pub struct Named {
-    /// The campaign, or the beginning of its name; if left out the newest, or for `status` all, and for `try`, `resume` and `stop` the newest that is not over
+    /// The campaign, or the beginning of its name; if left out the newest, or for `status` all (of the crate, inside of one), and for `try`, `resume` and `stop` the newest that is not over
     #[arg(value_name = "CAMPAIGN")]
     name: Option<String>,
     /// Only campaigns on this kernel

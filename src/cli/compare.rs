@@ -14,10 +14,11 @@ use crate::shell::Shell;
 /// Compare two versions of a kernel
 ///
 /// BASE is a revision of the repository; HEAD is another, or the working tree. Both are compiled and run against each
-/// other, interleaved, in fresh processes again and again, by a judge built from BASE; every timed result is checked.
-/// A gain counts when it is shown twice: by a screen, and by a confirmation with new processes and seeds. Everything
-/// the verdict rests on is kept as evidence. Exit code 0 when accepted, 100 when rolled back, 104 when the data cannot
-/// tell, 103 and 106 when HEAD is wrong or broke the rules of measurement.
+/// other, interleaved, in fresh processes again and again, by a judge built from BASE, which compares the results of
+/// one timed batch in four, drawn by lot, in full. A gain counts when it is shown twice: by a screen, and by a
+/// confirmation with new processes and seeds. Everything the verdict rests on is kept as evidence. Exit code 0 when
+/// accepted, 100 when rolled back, 104 when the data cannot tell, 103 and 106 when HEAD is wrong or broke the rules of
+/// measurement.
 ///
 /// Example: cargo kopt compare origin/main -p softmax-cpu
 #[derive(Debug, clap::Args)]
@@ -34,7 +35,7 @@ pub struct Args {
     /// Only these shapes
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     shapes: Vec<String>,
-    /// The smallest, the middle and the largest shape, and fewer launches
+    /// The smallest, the middle and the largest shape, fewer launches, and no trace
     #[arg(long)]
     quick: bool,
     /// What is accepted: default, tile, service or training; gate fails only what is shown to be slower

@@ -34,8 +34,9 @@ const EXAMPLES: &str = "More examples:
 /// a line at the end of a commit's message, `Kopt-Allow: <kernel> <reason>`, which excuses nothing else. A working tree
 /// is not gated; `cargo kopt compare` takes one.
 ///
-/// Exit codes: 0 nothing to object to, 100 slower, 103 wrong, 106 broke the rules of measurement or passes only by what
-/// the change edits, 104 cannot tell, 101 does not build. With several kernels the first of 106, 103, 101, 100, 104.
+/// Exit codes: 0 nothing to object to, 100 slower, 103 wrong, 106 can do what none may, broke the rules of measurement or
+/// passes only by what the change edits, 104 cannot tell, 101 does not build. With several kernels the first of 106,
+/// 103, 101, 100, 104.
 ///
 /// Example: cargo kopt gate --base origin/main
 #[derive(Debug, clap::Args)]

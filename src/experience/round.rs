@@ -2,6 +2,7 @@
 //! dishonest is worth not repeating. Noise, compiler errors and disturbed machines teach nothing about a kernel.
 
 use kopt_knowledge::Kind;
+use kopt_schema::campaign::Proposal;
 use kopt_schema::campaign::event::{Level, Reason};
 
 use super::tip::{Tip, TipEvidence};
@@ -20,7 +21,8 @@ const REPEATED: usize = 300;
 /// The tip that a round gives, if it gives one. `commit` is that of an accepted round.
 #[must_use]
 pub fn tip_of_round(facts: &RoundFacts, commit: Option<&str>) -> Option<Tip> {
-    let proposal = facts.proposal.as_ref().filter(|proposal| !Tip::key(&proposal.title).is_empty())?;
+    let told = |proposal: &&Proposal| !proposal.is_untitled() && !Tip::key(&proposal.title).is_empty();
+    let proposal = facts.proposal.as_ref().filter(told)?;
     let transfer = &facts.transfer;
     let hypothesis = text::cut(&text::line(&proposal.hypothesis), REPEATED);
     let (kind, takeaway, finding) = match &facts.decision {

@@ -27,7 +27,7 @@ pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
 use series::Series;
 pub use series::{CANDIDATE, CONTROL, INCUMBENT, gain as launch_gain, usable};
-pub use slowdown::{gate_terms, is_gate, unsettled};
+pub use slowdown::{gate_terms, is_gate, unsettled, wants_a_second};
 
 /// Four times of five is what a smallest detectable effect is told for.
 const POWER: f64 = 0.8;

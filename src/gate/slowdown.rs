@@ -10,6 +10,10 @@ use super::{alpha_of, looks, words};
 /// A disturbance of less than this part of the tolerance neither makes nor hides a slowdown.
 const CONTROL_PART: f64 = 0.25;
 
+/// What takes this many times as long in every launch is slower, though the time was over before there were enough of them.
+/// Launches of what is very slow take very long: without this it would be called undecided.
+const GROSS: f64 = 2.0;
+
 /// Terms of a gate: what is slower by more than `tolerance` fails.
 ///
 /// # Errors
@@ -108,6 +112,25 @@ fn suspects(evidence: &Evidence) -> Vec<Part> {
     }
 }
 
+/// Parts that took so long in every launch, of two at least, that nothing else can be said of them.
+fn gross(evidence: &Evidence) -> Vec<Part> {
+    let launches: Vec<_> = evidence.stages.iter().flat_map(|stage| stage.launches.clone()).collect();
+    let series = Series::of_each(evidence, &Stage { kind: StageKind::Screen, launches }, INCUMBENT, CANDIDATE);
+    let is_gross = |gains: &[f64]| gains.len() > 1 && gains.iter().all(|gain| *gain < -GROSS.ln());
+    let cases = series.cases.iter().enumerate();
+    cases.filter(|(_, case)| is_gross(&case.gains)).map(|(index, _)| Part::Shape(index)).collect()
+}
+
+/// Whether a single launch shows so much that a second must be made, whatever time is left.
+#[must_use]
+pub fn wants_a_second(evidence: &Evidence) -> bool {
+    let [Stage { launches, .. }] = &evidence.stages[..] else { return false };
+    let [launch] = &launches[..] else { return false };
+    let twice = Stage { kind: StageKind::Screen, launches: vec![launch.clone(), launch.clone()] };
+    let repeated = Evidence { stages: vec![twice], ..evidence.clone() };
+    is_gate(&evidence.terms) && !gross(&repeated).is_empty()
+}
+
 /// What follows from screen and confirmation.
 pub(super) fn ruling(evidence: &Evidence, screen: &Stage, confirmation: Option<&Stage>) -> (Ruling, Vec<String>) {
     let terms = &evidence.terms;
@@ -125,7 +148,14 @@ pub(super) fn ruling(evidence: &Evidence, screen: &Stage, confirmation: Option<&
             (Ruling::RolledBack, vec![words::slower(&names(&parts), terms)])
         }
         (Slowdown::Slower(_), Some(Slowdown::Clear)) => (Ruling::Accepted, vec![words::cleared(terms)]),
-        (Slowdown::Slower(parts), _) => (Ruling::RolledBackNoise, vec![words::slower_once(&names(&parts), terms)]),
-        (Slowdown::Undecided(_), _) => (Ruling::RolledBackNoise, vec![words::not_told(screen.launches.len(), terms)]),
+        (open, _) => match (gross(evidence), open) {
+            (parts, Slowdown::Slower(named)) if parts.is_empty() => {
+                (Ruling::RolledBackNoise, vec![words::slower_once(&names(&named), terms)])
+            }
+            (parts, _) if parts.is_empty() => {
+                (Ruling::RolledBackNoise, vec![words::not_told(screen.launches.len(), terms)])
+            }
+            (parts, _) => (Ruling::RolledBack, vec![words::gross(&names(&parts), GROSS)]),
+        },
     }
 }

@@ -106,6 +106,11 @@ pub fn slower_once(parts: &[String], terms: &Terms) -> String {
     format!("the screen showed a slowdown beyond {} of {names}, and it was not confirmed", tolerance(terms))
 }
 
+pub fn gross(parts: &[String], times: f64) -> String {
+    let names = parts.join(", ");
+    format!("took more than {times} times as long in every launch, of which the time allowed only a few: {names}")
+}
+
 pub fn not_told(launches: usize, terms: &Terms) -> String {
     format!("{launches} launches neither show nor rule out a slowdown beyond {}", tolerance(terms))
 }

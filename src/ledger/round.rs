@@ -65,6 +65,18 @@ impl Round {
         self.proposed().map(|proposed| &proposed.proposal)
     }
 
+    /// What was said last, of a change too that was refused before it was stored.
+    #[must_use]
+    pub fn said(&self) -> Option<&Proposal> {
+        self.attempts.iter().rev().find_map(Attempt::said)
+    }
+
+    /// The files and lines of the change that [`Round::said`] is of, where it was stored.
+    #[must_use]
+    pub fn stored(&self) -> Option<&Proposed> {
+        self.attempts.iter().rev().find(|attempt| attempt.said().is_some())?.proposed.as_ref()
+    }
+
     /// What was measured last.
     #[must_use]
     pub fn verdict(&self) -> Option<&Measured> {
@@ -121,6 +133,13 @@ impl Round {
 }
 
 impl Attempt {
+    /// What its author says of it.
+    #[must_use]
+    pub fn said(&self) -> Option<&Proposal> {
+        let unstored = || self.refused.as_ref()?.proposal.as_ref();
+        self.proposed.as_ref().map(|proposed| &proposed.proposal).or_else(unstored)
+    }
+
     /// What was measured last of all shapes.
     #[must_use]
     pub fn full(&self) -> Option<&Measured> {

@@ -117,7 +117,7 @@ pub enum Rung {
     DiffAndNumbers,
     /// A fresh profile.
     FreshProfile,
-    /// The hot loop as instructions.
+    /// The version that stands, as instructions.
     Disassembly,
     /// What others do.
     BestKnown,
@@ -130,9 +130,11 @@ impl Rung {
         match self {
             Self::Plain => "the version that stands and its numbers",
             Self::DiffAndNumbers => "the diff that was rolled back and its numbers",
-            Self::FreshProfile => "a fresh profile and a new bottleneck class",
-            Self::Disassembly => "the disassembly of the hot loop",
-            Self::BestKnown => "a comparison with the best known implementation",
+            Self::FreshProfile => {
+                "a fresh profile (what each shape moves and computes a second) and a new bottleneck class"
+            }
+            Self::Disassembly => "the disassembly of the version that stands",
+            Self::BestKnown => "how far each shape is from the measured ceiling, and all of the above",
         }
     }
 }

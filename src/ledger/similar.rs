@@ -23,10 +23,12 @@ const STOP_WORDS: &[&str] = &[
 
 /// The newest round that was rolled back for what it is and whose proposal is too like this one; none if the proposal says
 /// what is different. Failures that say nothing about the idea, such as noise or a patch that does not apply, do not
-/// stand in the way of another try.
+/// stand in the way of another try. Nor does anything in the way of a patch of a queue, which somebody has put there beside
+/// the other, and cannot explain; nor of a change of which nothing was said.
 #[must_use]
 pub fn similar(state: &State, proposal: &Proposal) -> Option<u32> {
-    if proposal.different.as_deref().is_some_and(|different| !different.trim().is_empty()) {
+    let explained = proposal.different.as_deref().is_some_and(|different| !different.trim().is_empty());
+    if explained || proposal.source.is_some() || proposal.is_untitled() {
         return None;
     }
     let new = Words::of(proposal);
@@ -35,7 +37,8 @@ pub fn similar(state: &State, proposal: &Proposal) -> Option<u32> {
         matches!(reason, Some(Reason::Slower | Reason::Incorrect | Reason::Integrity | Reason::Overfit))
     });
     failed
-        .filter_map(|round| Some((round.number, Words::of(round.proposal()?))))
+        .filter_map(|round| Some((round.number, round.proposal().filter(|said| !said.is_untitled())?)))
+        .map(|(number, said)| (number, Words::of(said)))
         .find_map(|(number, old)| new.is_like(&old).then_some(number))
 }
 
@@ -55,6 +58,13 @@ impl Words {
     fn is_like(&self, other: &Self) -> bool {
         if !self.title.is_empty() && self.title == other.title {
             return true;
+        }
+        // Unrolling by four and by eight are two things to try.
+        let numbers = |words: &Self| -> Vec<String> {
+            words.title.iter().filter(|word| word.contains(|c: char| c.is_ascii_digit())).cloned().collect()
+        };
+        if numbers(self) != numbers(other) {
+            return false;
         }
         let (common, union) = (self.all.intersection(&other.all).count(), self.all.union(&other.all).count());
         union > 0 && common as f64 >= ALIKE * union as f64

@@ -7,6 +7,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use kopt_schema::campaign::Proposal;
 use kopt_schema::campaign::direction::{Bucket, Category};
+use kopt_schema::evidence::Ruling;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::{Message, Tried};
 
@@ -14,7 +15,8 @@ use super::campaigns::{Chosen, Which};
 use super::compare::report;
 use super::optimize::live::Live;
 use super::optimize::one_kernel;
-use crate::campaign::folder::{self, Folder};
+use crate::campaign::folder::{self, Folder, Home};
+use crate::campaign::lock;
 use crate::campaign::opening::{self, Surroundings};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -52,6 +54,19 @@ pub fn attempt(context: &Context, shell: &mut Shell, request: &Request) -> Resul
             .hint("`cargo kopt optimize --by-hand` begins another one"));
     }
     if request.detach {
+        // The answer and the log of a try that runs are its own.
+        let home = Home::of(&chosen.workspace.root);
+        if let Some(holder) = lock::holder(&home, &chosen.target.kernel) {
+            return Err(Error::new(Exit::Locked, format!("somebody works on `{}` already", chosen.target.kernel))
+                .cause(holder.words)
+                .hint("`cargo kopt wait` has the answer to a try that is under way"));
+        }
+        // One that was sent off a moment ago may not have come to its lock yet.
+        let under_way = tried_in_background(&chosen.folder).is_some_and(is_trying);
+        if under_way && !answer_of(&chosen.folder).exists() {
+            return Err(Error::new(Exit::Locked, "something is being tried in the background already")
+                .hint("`cargo kopt wait` has the answer to it"));
+        }
         return detach(context, shell, request, &chosen);
     }
     let answer = answer_of(&chosen.folder);
@@ -65,10 +80,16 @@ pub fn attempt(context: &Context, shell: &mut Shell, request: &Request) -> Resul
     let mut campaign = opening::resume(around, chosen.folder)?;
     campaign.take_by_hand(proposal(request))?;
     let tried = of_state(&name, campaign.state());
-    drop(campaign);
     let text = serde_json::to_vec_pretty(&tried)
         .map_err(|error| Error::new(Exit::Internal, "cannot write an answer as JSON").because(&error))?;
+    // Whoever has the answer may try again at once; but what was decided stands, whatever becomes of a report.
+    let over = (campaign.state().phase() == Phase::Report).then_some(campaign);
     folder::write(&answer, &text)?;
+    if let Some(Err(error)) = over.map(|mut campaign| campaign.end_by_hand()) {
+        shell.warn(&format!(
+            "the campaign is over, but its report is not written: {error}; `cargo kopt resume` writes it"
+        ));
+    }
     tell(shell, tried)
 }
 
@@ -87,13 +108,12 @@ pub fn wait(context: &Context, shell: &mut Shell, which: &Which, limit: Duration
             return tell(shell, tried);
         }
         let marker = marker_of(&chosen.folder);
-        let process = std::fs::read_to_string(&marker).ok().and_then(|text| text.trim().parse::<u32>().ok());
-        match process {
+        match tried_in_background(&chosen.folder) {
             None => {
                 return Err(Error::setup(format!("nothing is being tried in campaign {}", chosen.folder.name))
                     .hint("`cargo kopt try --detach --hypothesis \"…\"` tries something in the background"));
             }
-            Some(id) if !Utf8PathBuf::from(format!("/proc/{id}")).exists() && !answer.exists() => {
+            Some(id) if !is_trying(id) && !answer.exists() => {
                 let log = chosen.folder.path.join("try.log");
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 let from = said.lines().count().saturating_sub(20);
@@ -112,7 +132,11 @@ pub fn wait(context: &Context, shell: &mut Shell, which: &Which, limit: Duration
 }
 
 fn proposal(request: &Request) -> Proposal {
-    let first = request.hypothesis.split(['.', ';', '\n']).next().unwrap_or_default().trim();
+    // A sentence ends before a space: a number has a point in it.
+    let ends =
+        |at: &usize| request.hypothesis[*at..].starts_with([';', '\n']) || request.hypothesis[*at..].starts_with(". ");
+    let end = request.hypothesis.char_indices().map(|(at, _)| at).find(ends).unwrap_or(request.hypothesis.len());
+    let first = request.hypothesis[..end].trim().trim_end_matches('.');
     Proposal {
         title: request.title.clone().unwrap_or_else(|| first.chars().take(80).collect()),
         hypothesis: request.hypothesis.clone(),
@@ -131,6 +155,17 @@ fn answer_of(folder: &Folder) -> Utf8PathBuf {
 
 fn marker_of(folder: &Folder) -> Utf8PathBuf {
     folder.path.join("try.process")
+}
+
+/// The process that was sent to the background last.
+fn tried_in_background(folder: &Folder) -> Option<u32> {
+    std::fs::read_to_string(marker_of(folder)).ok()?.trim().parse().ok()
+}
+
+/// Whether the process is a try, and not one that has its number now.
+fn is_trying(id: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"try")
 }
 
 /// The same command without `--detach`, on its own.
@@ -192,6 +227,7 @@ fn of_state(campaign: &str, state: &State) -> Tried {
         attempt: attempt.map_or(0, |attempt| attempt.number),
         outcome: outcome.to_owned(),
         why,
+        ruling: measured.map(|measured| measured.ruling),
         message,
         gain,
         commit,
@@ -201,6 +237,10 @@ fn of_state(campaign: &str, state: &State) -> Tried {
 
 /// What the rules say to try next.
 fn next(state: &State) -> Vec<String> {
+    if let Some(ended) = &state.ended {
+        let why = ended.termination.name();
+        return vec![format!("the campaign is over ({why}): `cargo kopt report` shows what came of it")];
+    }
     let rung = ledger::ladder(state.rollbacks_in_a_row());
     let mut next = vec![rung.words().to_owned()];
     let directions = ledger::directions(state);
@@ -219,7 +259,9 @@ fn tell(shell: &mut Shell, tried: Tried) -> Result<Exit> {
         ("accepted", _) => (GOOD, Exit::Ok),
         (_, Some(Reason::Build)) => (BAD, Exit::BuildFailed),
         (_, Some(Reason::Incorrect)) => (BAD, Exit::Incorrect),
-        (_, Some(Reason::Integrity | Reason::Overfit)) => (BAD, Exit::Integrity),
+        (_, Some(Reason::Integrity)) => (BAD, Exit::Integrity),
+        // Memory of past calls is one, though its rounds are told apart.
+        (_, Some(Reason::Overfit)) if tried.ruling == Some(Ruling::IntegrityViolation) => (BAD, Exit::Integrity),
         (_, Some(Reason::Noise | Reason::Contaminated)) => (MIND, Exit::Inconclusive),
         _ => (BAD, Exit::Regressed),
     };

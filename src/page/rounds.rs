@@ -24,7 +24,7 @@ fn gain(round: &Round) -> Option<Estimate> {
 }
 
 fn title(round: &Round) -> String {
-    round.proposal().map_or_else(|| "nothing was handed in".to_owned(), |proposal| words::name(&proposal.title))
+    round.said().map_or_else(|| "nothing was handed in".to_owned(), |proposal| words::name(&proposal.title))
 }
 
 /// What came of a round, as mark and word.
@@ -122,7 +122,7 @@ fn one(row: &mut Markup, round: &Round) {
     });
     row.element("td", &[], |cell| {
         cell.leaf("p", &[], &title(round));
-        if let Some(proposal) = round.proposal() {
+        if let Some(proposal) = round.said() {
             cell.leaf(
                 "p",
                 &[("class", "soft")],
@@ -204,12 +204,11 @@ fn fold(to: &mut Markup, round: u32, summary: impl FnOnce(&mut Markup), inside: 
 
 /// What was said of a round, before and after it was measured.
 fn story(to: &mut Markup, round: &Round) {
-    if let Some(proposal) = round.proposal() {
+    if let Some(proposal) = round.said() {
         to.leaf("p", &[], &words::sentence(&proposal.hypothesis));
     }
     let mut rows = vec![("Proposer", words::name(&round.proposer))];
-    if let Some(proposed) = round.proposed() {
-        let proposal = &proposed.proposal;
+    if let Some(proposal) = round.said() {
         let said = [
             ("Patch", proposal.source.clone()),
             ("Direction", proposal.category.map(|category| category.name().to_owned())),
@@ -219,6 +218,8 @@ fn story(to: &mut Markup, round: &Round) {
             ("Next", proposal.next.clone()),
         ];
         rows.extend(said.into_iter().filter_map(|(name, said)| Some((name, words::sentence(&said?)))));
+    }
+    if let Some(proposed) = round.stored() {
         let [added, removed] = proposed.lines;
         let files = proposed.files.iter().take(20).map(|file| words::name(file)).collect::<Vec<_>>().join(", ");
         rows.push(("Files", format!("{files}: {added} lines added, {removed} removed")));

@@ -45,10 +45,11 @@ pub fn read(folder: &Utf8Path, words: Option<&str>) -> Result<Said, String> {
     let words = words.filter(|words| !words.trim().is_empty());
     let title = given(&table, "title", TITLE)?.or_else(|| words.and_then(first_line));
     let hypothesis = given(&table, "hypothesis", TEXT)?.or_else(|| words.map(|words| cleaned(words, TEXT)));
+    let title = title.or_else(|| hypothesis.as_deref().and_then(first_line));
     let category = word(&table, "category", &mut notes, |word| category(word).ok())?;
     let bucket = word(&table, "bucket", &mut notes, |word| bucket(word).ok())?;
     let proposal = Proposal {
-        title: title.unwrap_or_else(|| "change by agent".to_owned()),
+        title: title.unwrap_or_else(|| Proposal::UNTITLED.to_owned()),
         hypothesis: hypothesis.unwrap_or_else(|| "not stated".to_owned()),
         category,
         bucket,
@@ -194,6 +195,8 @@ mod tests {
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let said = read(folder, Some("\n## **Wider tile**\n\nIt loads less.")).unwrap().proposal;
         assert_eq!((said.title.as_str(), said.hypothesis.as_str()), ("Wider tile", "## **Wider tile** It loads less."));
+        let untitled = told("hypothesis = 'It loads less.'", None).unwrap().proposal;
+        assert_eq!(untitled.title, "It loads less.");
         let silent = read(folder, None).unwrap().proposal;
         assert_eq!((silent.title.as_str(), silent.hypothesis.as_str()), ("change by agent", "not stated"));
     }

@@ -72,7 +72,7 @@ pub struct Dossier {
     pub last_rollback: Option<LastRollback>,
     /// What a profile of the version that stands says.
     pub profile: Option<String>,
-    /// The hot loop of the version that stands.
+    /// The instructions of the version that stands.
     pub disassembly: Option<String>,
     /// What the device can do at most, in words.
     pub ceilings: Option<String>,
@@ -241,9 +241,9 @@ fn replace(folder: &Utf8Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// A failed check names the seed that it failed with, so that a person can repeat it; a proposer must not know any.
-fn without_seeds(text: &str) -> String {
+pub fn without_seeds(text: &str) -> String {
     #[expect(clippy::unwrap_used, reason = "a constant, and a test compiles it")]
-    static SEED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(seeds?)[ :=]+(0x)?[0-9a-f]{8,}\b").unwrap());
+    static SEED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)(seeds?)[ :=]+(0x)?[0-9a-f]{8,}\b").unwrap());
     SEED.replace_all(text, "$1 (withheld)").into_owned()
 }
 

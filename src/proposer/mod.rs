@@ -56,6 +56,8 @@ pub struct Answer {
     pub seconds: f64,
     /// The patch that it came from, also where that failed.
     pub source: Option<String>,
+    /// What its author says of a change that failed.
+    pub said: Option<Proposal>,
     /// What was overlooked in its answer, for people.
     pub notes: Vec<String>,
 }

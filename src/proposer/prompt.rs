@@ -232,7 +232,9 @@ fn demands(out: &mut String, dossier: &Dossier) {
             let _ = writeln!(out, "{}", fenced("diff", &bounded(diff, DIFF)));
         }
     }
-    for (name, listing) in [("Profile", &dossier.profile), ("Disassembly of the hot loop", &dossier.disassembly)] {
+    for (name, listing) in
+        [("Profile", &dossier.profile), ("Disassembly of the version that stands", &dossier.disassembly)]
+    {
         if let Some(listing) = listing {
             let _ = writeln!(out, "\n### {name}\n\n{}", fenced("text", &bounded(listing, LISTING)));
         }

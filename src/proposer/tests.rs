@@ -199,6 +199,7 @@ fn the_prompt_has_everything_that_a_round_rests_on() {
         seconds: 1.0,
         usage: None,
         source: None,
+        proposal: None,
     });
     world.attempt = 2;
     let answer = world.ask(&mut Agent::new("true", Limits::seconds(600.0)).unwrap()).unwrap();

@@ -36,7 +36,16 @@ pub(super) fn role(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Op
     }
     // A name says nothing of what is included: beside sources a document is one of them.
     let found = surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path));
-    found.or_else(|| owned(snapshot, kernel, path).filter(|_| !is_document(path)))
+    let found = found.or_else(|| owned(snapshot, kernel, path).filter(|_| !is_document(path)));
+    found.or_else(|| readable(kernel, path))
+}
+
+/// Where a source lies in the root of the crate, its compiler can read all of it: a document, or a queue of changes.
+fn readable(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    let manifest = kernel.kernel.as_ref()?;
+    path.strip_prefix(&kernel.folder).ok()?;
+    let mut folders = source_folders(manifest);
+    folders.any(|folder| folder == "").then(|| (Aspect::Kernel, "lies where its compiler can read it".to_owned()))
 }
 
 /// Toolchain and cargo's configuration: they lie in a folder around what they are about.
@@ -78,9 +87,14 @@ fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
 /// Whether a compiler can read it as it reads the sources. Of sources in the root of a crate that is everything, and what else
 /// a file of the crate is says more.
 fn is_beside(manifest: &Manifest, inside: &Utf8Path) -> bool {
-    let files = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.generator);
-    let mut folders = files.filter_map(|file| Utf8Path::new(file).parent()).filter(|folder| *folder != "");
-    folders.any(|folder| inside.starts_with(folder))
+    source_folders(manifest).filter(|folder| *folder != "").any(|folder| inside.starts_with(folder))
+}
+
+/// Folders of the crate that its sources lie in.
+fn source_folders(manifest: &Manifest) -> impl Iterator<Item = &Utf8Path> {
+    let scripts = manifest.generator.iter().filter_map(|word| Utf8Path::new(word).parent());
+    let files = manifest.sources.iter().chain([&manifest.header]);
+    files.filter_map(|file| Utf8Path::new(file).parent()).chain(scripts.filter(|folder| *folder != ""))
 }
 
 /// Other files of the crate, and of what it depends on.

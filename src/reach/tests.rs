@@ -79,6 +79,19 @@ fn each_file_is_what_it_is_to_the_kernel() {
 }
 
 #[test]
+fn where_a_source_lies_in_the_root_of_a_crate_all_of_it_can_be_included() {
+    let mut same = snapshot();
+    let kernel = same.packages.iter_mut().find(|package| package.is_kernel).unwrap();
+    kernel.kernel.as_mut().unwrap().sources = vec!["softmax.c".to_owned()];
+    for inside in ["patches/01.h", "README.md", "examples/table.h"] {
+        let expected = [(Aspect::Kernel, "lies where its compiler can read it".to_owned())];
+        assert_eq!(told(&same, &same, &format!("ws/crates/softmax/{inside}")), expected, "{inside}");
+    }
+    let judging = [(Aspect::Judging, "checks and times it".to_owned())];
+    assert_eq!(told(&same, &same, "ws/crates/softmax/tests/correctness.rs"), judging);
+}
+
+#[test]
 fn of_a_manifest_only_what_is_built_or_judged_counts() {
     let before = snapshot();
     let with = |from: &str, to: &str| {

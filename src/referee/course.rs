@@ -123,7 +123,7 @@ impl Match<'_> {
             let next = gate::next(evidence);
             // A launch that would not end in time is not begun: the verdict is on what there is.
             let left = self.terms.max_time_s - (spent + measuring.elapsed()).as_secs_f64();
-            if next == Next::Done || left <= longest {
+            if next == Next::Done || (left <= longest && !gate::wants_a_second(evidence)) {
                 return Ok(());
             }
             if next == Next::Confirm {

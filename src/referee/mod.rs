@@ -66,7 +66,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { open: Duration::from_secs(120), check: Duration::from_secs(600), launch: Duration::from_secs(600) }
+        Self { open: Duration::from_secs(120), check: Duration::from_secs(1800), launch: Duration::from_secs(600) }
     }
 }
 
@@ -190,6 +190,7 @@ impl Match<'_> {
     pub fn bout(&self) -> Bout {
         let entrant = |entrant: &Entrant, contestant: usize| bout::Entrant {
             candidate: entrant.file.to_string(),
+            object: entrant.side.object.clone(),
             handicaps: self
                 .injected
                 .iter()

@@ -9,8 +9,9 @@
 //! Whoever uses it holds a lock until the match is over. Two matches at a time would disturb each other anyway.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::exit::Exit;
@@ -67,6 +68,24 @@ impl Trusted {
         user: &Utf8Path,
     ) -> Result<Several> {
         let lock = lock(shell, folder)?;
+        let executables = Self::build_under(&lock, context, shell, base, names, folder, user)?;
+        Ok(Several { executables, lock })
+    }
+
+    /// The same under a lock that is held already; the executables, in the order of their packages. They are the base's only
+    /// as long as it is held.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); one that does not build fails all.
+    pub fn build_under(
+        _lock: &File,
+        context: &Context,
+        shell: &mut Shell,
+        base: &Export,
+        names: &[&str],
+        folder: &Utf8Path,
+        user: &Utf8Path,
+    ) -> Result<Vec<Utf8PathBuf>> {
         let (root, has_lock) = settle(base, folder, user)?;
         let workspace = Workspace::find(context, Some(&root.join("Cargo.toml")))?;
         let member = |name: &&str| {
@@ -82,9 +101,9 @@ impl Trusted {
         let target = folder.join("judge");
         let lean = lean(&root, names);
         let place = Place { target: Some(&target), locked: has_lock, arguments: &lean };
-        let manner = shell.manner();
-        let executables = build::executables_in(context, manner, &workspace, &found.kernels, Role::Latency, place)?;
-        Ok(Several { executables, lock })
+        let built = build::executables_in(context, shell.manner(), &workspace, &found.kernels, Role::Latency, place);
+        note_end(folder)?;
+        built
     }
 }
 
@@ -133,6 +152,7 @@ pub fn plain_test(
         text.lines().skip(from).collect::<Vec<_>>().join("\n")
     };
     let built = cargo(&["--no-run"])?;
+    note_end(folder)?;
     if !built.status.success() {
         return Err(Error::new(Exit::BuildFailed, format!("`cargo test` does not build `{name}`")).cause(said(&built)));
     }
@@ -163,7 +183,8 @@ pub fn settle(version: &Export, folder: &Utf8Path, user: &Utf8Path) -> Result<(U
     let has_lock = lock_file.exists();
     let failed = |error: io::Error| Error::new(Exit::Output, format!("cannot write files to `{tree}`")).because(&error);
     let kept = (!has_lock).then(|| root.join("Cargo.lock"));
-    mirror(version.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path))
+    let at = SystemTime::now().max(last_end(folder));
+    mirror(version.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path), at)
         .map_err(failed)?;
     if let Some(kept) = kept.filter(|kept| !kept.exists() && user.join("Cargo.lock").exists()) {
         fs::copy(user.join("Cargo.lock"), kept).map_err(failed)?;
@@ -190,9 +211,31 @@ pub fn lock(shell: &mut Shell, folder: &Utf8Path) -> Result<File> {
     Ok(file)
 }
 
+/// When the last build ended, by the clock as it was then.
+fn last_end(folder: &Utf8Path) -> SystemTime {
+    let noted = fs::metadata(folder.join(ENDED)).and_then(|facts| facts.modified());
+    noted.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Notes that a build in the judge's folder ended.
+///
+/// # Errors
+/// When that cannot be written.
+pub fn note_end(folder: &Utf8Path) -> Result<()> {
+    let path = folder.join(ENDED);
+    // The clock may have been set back since an earlier one ended.
+    let at = SystemTime::now().max(last_end(folder));
+    File::create(&path)
+        .and_then(|file| file.set_modified(at))
+        .map_err(|error| Error::new(Exit::Output, format!("cannot write `{path}`")).because(&error))
+}
+
+/// Whose time is that of the last build's end.
+const ENDED: &str = "judge.ended";
+
 /// Makes `to` hold what `from` holds, and touches nothing that is right already. `kept` may stay though `from` has it
-/// not.
-pub fn mirror(from: &Path, to: &Path, kept: Option<&Path>) -> io::Result<()> {
+/// not. What is written is of the time `at`: not before the end of any build, also where the clock was set back since.
+pub fn mirror(from: &Path, to: &Path, kept: Option<&Path>, at: SystemTime) -> io::Result<()> {
     match fs::symlink_metadata(to) {
         Ok(facts) if facts.is_dir() => {}
         Ok(_) => fs::remove_file(to).and_then(|()| fs::create_dir(to))?,
@@ -212,14 +255,16 @@ pub fn mirror(from: &Path, to: &Path, kept: Option<&Path>) -> io::Result<()> {
         let (source, place) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            mirror(&source, &place, kept)?;
+            mirror(&source, &place, kept, at)?;
         } else if !is_same(&source, &place, kind.is_symlink())? {
             remove(&place)?;
             match kind.is_symlink() {
                 true => std::os::unix::fs::symlink(fs::read_link(&source)?, &place)?,
                 // Written anew and not copied with its time: it must be newer than whatever was built before.
                 false => {
-                    fs::write(&place, fs::read(&source)?)?;
+                    let mut file = File::create(&place)?;
+                    file.write_all(&fs::read(&source)?)?;
+                    file.set_modified(at)?;
                     fs::set_permissions(&place, fs::metadata(&source)?.permissions())?;
                 }
             }
@@ -249,7 +294,7 @@ fn remove(place: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     fn write(root: &Path, path: &str, text: &str) {
         let path = root.join(path);
@@ -278,7 +323,7 @@ mod tests {
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         File::open(to.join("same")).unwrap().set_modified(long_ago).unwrap();
         File::open(from.join("a/changed")).unwrap().set_modified(long_ago).unwrap();
-        mirror(&from, &to, Some(&to.join("Cargo.lock"))).unwrap();
+        mirror(&from, &to, Some(&to.join("Cargo.lock")), SystemTime::now()).unwrap();
         let read = |path: &str| fs::read_to_string(to.join(path)).unwrap();
         assert_eq!(
             ["same", "a/changed", "a/b/added", "was-a-folder", "link", "Cargo.lock"].map(read),
@@ -289,8 +334,28 @@ mod tests {
         assert_eq!(modified("same"), long_ago);
         assert!(modified("a/changed") > long_ago, "cargo must see that it changed");
         let before = modified("a/changed");
-        mirror(&from, &to, None).unwrap();
+        mirror(&from, &to, None, SystemTime::now()).unwrap();
         assert_eq!(modified("a/changed"), before);
         assert!(!to.join("Cargo.lock").exists());
+        // A build that ended later, by a clock that was set back since.
+        let later = SystemTime::now() + Duration::from_secs(3600);
+        write(&from, "a/changed", "newer");
+        mirror(&from, &to, None, later).unwrap();
+        assert!(modified("a/changed") >= later && modified("same") == long_ago);
+    }
+
+    #[test]
+    fn what_is_settled_is_newer_than_the_last_build_whatever_the_clock_says() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(scratch.path()).unwrap();
+        assert_eq!(last_end(folder), SystemTime::UNIX_EPOCH);
+        note_end(folder).unwrap();
+        let ended = SystemTime::now() + Duration::from_secs(3600);
+        File::open(folder.join(ENDED)).unwrap().set_modified(ended).unwrap();
+        let root = folder.join("version");
+        let version = Export { workspace: root.clone(), root, left_out: Vec::new() };
+        write(version.root.as_std_path(), "Cargo.toml", "");
+        let (root, _) = settle(&version, folder, folder).unwrap();
+        assert!(fs::metadata(root.join("Cargo.toml")).unwrap().modified().unwrap() >= ended);
     }
 }

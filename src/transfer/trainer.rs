@@ -71,7 +71,9 @@ impl Trainer {
         lean.push(format!("--config=profile.bench.package.{PACKAGE}.opt-level=3"));
         let place = Place { target: Some(&judge), locked: has_lock, arguments: &lean };
         let both = ["--profile", "bench", "--package", name, "--bench", "latency", "--package", PACKAGE];
-        found.build(context, shell.manner(), &both, place)
+        let built = found.build(context, shell.manner(), &both, place);
+        trusted::note_end(folder)?;
+        built
     }
 }
 

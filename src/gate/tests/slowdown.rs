@@ -2,7 +2,7 @@
 
 use kopt_schema::evidence::{Direction, Evidence, Ruling, Stage, StageKind};
 
-use super::super::{Next, gate_terms, next, terms, unsettled, verdict};
+use super::super::{Next, gate_terms, next, terms, unsettled, verdict, wants_a_second};
 use super::{MS, Times, empty, launch, play};
 
 /// Evidence of a gate with these times of the head on the two shapes, per cent of the base's.
@@ -35,6 +35,26 @@ fn a_gate_fails_what_is_slower_twice_in_all_shapes_or_in_one() {
         assert_eq!(told.ruling, Ruling::RolledBackNoise);
         assert!(told.reasons[0].contains("it was not confirmed"), "{:?}", told.reasons);
     }
+}
+
+#[test]
+fn what_takes_more_than_twice_as_long_is_slower_though_the_time_is_over() {
+    let cut = |percent: u64, launches: usize| {
+        let mut evidence = gated(percent, 100);
+        evidence.stages.truncate(1);
+        evidence.stages[0].launches.truncate(launches);
+        evidence
+    };
+    let told = verdict(&cut(300, 2));
+    assert_eq!(told.ruling, Ruling::RolledBack, "{:?}", told.reasons);
+    assert!(told.reasons[0].contains("small") && !told.reasons[0].contains("large"), "{:?}", told.reasons);
+    // One launch proves nothing by itself, and asks for another.
+    assert_eq!(verdict(&cut(300, 1)).ruling, Ruling::RolledBackNoise);
+    assert!(wants_a_second(&cut(300, 1)) && !wants_a_second(&cut(300, 2)));
+    assert_eq!(verdict(&cut(150, 2)).ruling, Ruling::RolledBackNoise);
+    assert!(!wants_a_second(&cut(150, 1)) && !wants_a_second(&cut(100, 1)));
+    let gain = Evidence { terms: terms("default", None, false).unwrap(), ..cut(300, 1) };
+    assert!(!wants_a_second(&gain), "who looks for gains has no use for it");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn proposed(round: u32, attempt: u32, proposal: Proposal) -> Event {
 
 fn refused(round: u32, attempt: u32, reason: Reason) -> Event {
     let message = "error: expected `;`".to_owned();
-    Event::Refused(Refused { round, attempt, reason, message, seconds: 0.5, usage: None, source: None })
+    Event::Refused(Refused { round, attempt, reason, message, seconds: 0.5, usage: None, source: None, proposal: None })
 }
 
 fn measured(round: u32, attempt: u32, level: Level, ruling: Ruling) -> Event {

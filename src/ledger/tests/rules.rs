@@ -181,7 +181,7 @@ fn consecutive_rollbacks_escalate_what_the_next_proposal_must_be_given() {
     assert_eq!((plain, diff, profile), (Rung::Plain, Rung::DiffAndNumbers, Rung::FreshProfile));
     assert_eq!((disassembly, best, later), (Rung::Disassembly, Rung::BestKnown, Rung::BestKnown));
     assert!(rungs.is_sorted());
-    assert!(profile.words().contains("new bottleneck class") && disassembly.words().contains("hot loop"));
+    assert!(profile.words().contains("new bottleneck class") && disassembly.words().contains("disassembly"));
 }
 
 #[test]

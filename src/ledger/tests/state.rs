@@ -310,6 +310,25 @@ fn a_patch_that_was_offered_is_not_offered_again() {
 }
 
 #[test]
+fn a_change_that_was_never_stored_is_known_by_its_words_and_counts_as_no_proposal() {
+    let mut story = Story::measured();
+    let round = story.begin();
+    let Event::Refused(failed) = refused(round, 1, Reason::DoesNotApply) else { unreachable!() };
+    story.tell(Event::Refused(Refused { proposal: Some(proposal("a title", "h")), ..failed }));
+    let round = &story.state.rounds[0];
+    assert_eq!((round.proposal(), round.said().map(|said| said.title.as_str())), (None, Some("a title")));
+    // Nor are the words of one attempt put beside the files of another.
+    let mut story = Story::measured();
+    let round = story.begin();
+    story.tell(proposed(round, 1, proposal("first", "h")));
+    story.tell(refused(round, 1, Reason::Build));
+    let Event::Refused(failed) = refused(round, 2, Reason::Forbidden) else { unreachable!() };
+    story.tell(Event::Refused(Refused { proposal: Some(proposal("second", "h")), ..failed }));
+    let round = &story.state.rounds[0];
+    assert_eq!((round.said().map(|said| said.title.as_str()), round.stored()), (Some("second"), None));
+}
+
+#[test]
 fn the_gain_of_one_round_has_that_rounds_interval() {
     let mut story = Story::measured();
     story.accept(None, 0.1);

@@ -87,6 +87,7 @@ pub fn install(context: &Context, shell: &mut Shell, compilers: Compilers, yes: 
         .look()
         .map_err(|why| Error::setup(format!("{} was fetched and is still not found", compilers.name())).cause(why))?;
     shell.status("Installed", GOOD, &format!("{} in {}", compilers.name(), found.path));
+    shell.note("a crate that cargo has built without it is built anew after `cargo clean -p NAME`");
     told(shell, compilers, &shown, true)
 }
 

@@ -85,6 +85,7 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let known = incumbent.and_then(|incumbent| incumbent.side.audit.as_ref());
     let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
     audit.extend(read.told);
+    let mut hindered = false;
     let why = match (base, before) {
         (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::includes(head, base) {
             Ok(_) if incumbent.side.code == alone.entrant.side.code => {
@@ -95,7 +96,10 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
             Ok(added) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent, added })),
             Err(error) => words(&error),
         },
-        (_, Some((_, Err(error)))) => words(&error),
+        (_, Some((_, Err(error)))) => {
+            hindered = error.exit() == Exit::NoDevice;
+            words(&error)
+        }
         (None, _) => "the base has no such kernel".to_owned(),
         _ => "its manifest is wrong in the base".to_owned(),
     };
@@ -104,8 +108,21 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
         audit.extend(introduced);
         return Way::Decided(GateOutcome::Integrity, first);
     }
-    let outcome = if base.is_none() { GateOutcome::New } else { GateOutcome::NotCompared };
-    Way::Alone(Box::new(alone), outcome, why)
+    let edited = reached.judging();
+    match base {
+        None => Way::Alone(Box::new(alone), GateOutcome::New, why),
+        // What keeps the base from being compiled here, and is not its own fault, says nothing of the head.
+        Some(_) if hindered => {
+            let why = format!("the base's version cannot be compiled here: {why}");
+            Way::Alone(Box::new(alone), GateOutcome::NotJudged, why)
+        }
+        Some(_) if edited.is_empty() => Way::Alone(Box::new(alone), GateOutcome::NotCompared, why),
+        // Its own judge is the only one that can be asked, and says what the change makes it say.
+        Some(_) => {
+            let why = format!("{why}; and the change edits what judges it: {}", edited.join(", "));
+            Way::Alone(Box::new(alone), GateOutcome::NotJudged, why)
+        }
+    }
 }
 
 /// What is known of a kernel before its outcome.

@@ -201,13 +201,15 @@ impl Hall<'_> {
         export: &Export,
         names: &[&str],
     ) -> Result<(Vec<Result<Utf8PathBuf>>, std::fs::File)> {
+        // Held until the matches are over: nobody builds another judge meanwhile.
+        let lock = trusted::lock(shell, self.own)?;
         let build = |shell: &mut Shell, names: &[&str]| {
-            let built = Trusted::build_all(self.context, shell, export, names, self.own, self.user);
+            let built = Trusted::build_under(&lock, self.context, shell, export, names, self.own, self.user);
             // An interrupt ends cargo too, and is no reason to build again.
             if let Some(signal) = self.interrupts.get().and_then(Interrupts::signal) {
                 Interrupts::obey(signal);
             }
-            built.map(|several| several.executables)
+            built
         };
         let built = match build(shell, names) {
             Ok(executables) => executables.into_iter().map(Ok).collect(),
@@ -220,8 +222,7 @@ impl Hall<'_> {
                 names.iter().map(one).collect()
             }
         };
-        // Held until the matches are over: nobody builds another judge meanwhile.
-        Ok((built, trusted::lock(shell, self.own)?))
+        Ok((built, lock))
     }
 }
 

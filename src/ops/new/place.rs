@@ -90,8 +90,14 @@ impl Place {
         let mut made = Made::before(&self.folder);
         let parent = self.folder.parent().unwrap_or(existing);
         fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
-        fs::rename(&whole, &self.folder).map_err(|error| cannot("create", &self.folder, &error))?;
-        made.moved = true;
+        if made.was_there {
+            // Somebody may stand in it: it stays, and gets what is in the other.
+            made.moved = true;
+            empty(&whole, Some(&self.folder)).map_err(|error| cannot("write to", &self.folder, &error))?;
+        } else {
+            fs::rename(&whole, &self.folder).map_err(|error| cannot("create", &self.folder, &error))?;
+            made.moved = true;
+        }
         if let Some((manifest, text)) = &self.entry {
             let before = fs::read_to_string(manifest).map_err(|error| cannot("read", manifest, &error))?;
             replace(manifest, text)?;
@@ -140,10 +146,7 @@ impl Drop for Made {
         }
         // Already on the way out with an error: what cannot be taken back is what that error is about.
         if self.moved {
-            let _ = fs::remove_dir_all(&self.folder);
-            if self.was_there {
-                let _ = fs::create_dir(&self.folder);
-            }
+            let _ = if self.was_there { empty(&self.folder, None) } else { fs::remove_dir_all(&self.folder) };
         }
         if let Some(created) = &self.created {
             let _ = fs::remove_dir_all(created);
@@ -152,6 +155,19 @@ impl Drop for Made {
             let _ = replace(manifest, before);
         }
     }
+}
+
+/// Moves everything in a folder to another one, or removes it.
+fn empty(folder: &Utf8Path, to: Option<&Utf8Path>) -> std::io::Result<()> {
+    for entry in folder.read_dir_utf8()? {
+        let entry = entry?;
+        match to {
+            Some(to) => fs::rename(entry.path(), to.join(entry.file_name()))?,
+            None if entry.file_type()?.is_dir() => fs::remove_dir_all(entry.path())?,
+            None => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn must_be_free(context: &Context, folder: &Utf8Path) -> Result<()> {

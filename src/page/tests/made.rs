@@ -198,6 +198,7 @@ impl Told {
                 seconds: 0.5,
                 usage: None,
                 source: None,
+                proposal: None,
             }));
             self.tell(Event::RolledBack(RolledBack { round, reason: Reason::Build, message }));
         } else if round.is_multiple_of(3) {

@@ -167,7 +167,7 @@ impl Proposer for Agent {
             },
         };
         let notes = notes.into_iter().chain(ended.notes).collect();
-        Ok(Answer { outcome, usage: heard.usage, seconds: ended.seconds, source: None, notes })
+        Ok(Answer { outcome, usage: heard.usage, seconds: ended.seconds, source: None, said: None, notes })
     }
 }
 

@@ -109,7 +109,8 @@ impl Proposer for Patches {
             }
         };
         let (seconds, source) = (started.elapsed().as_secs_f64(), next.map(|patch| patch.file.clone()));
-        Ok(Answer { outcome, usage: None, seconds, source, notes: Vec::new() })
+        let said = next.map(|patch| patch.proposal.clone());
+        Ok(Answer { outcome, usage: None, seconds, source, said, notes: Vec::new() })
     }
 
     fn has_more(&self, used: &[String]) -> bool {

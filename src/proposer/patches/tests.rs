@@ -147,6 +147,7 @@ fn each_patch_is_proposed_once_and_then_there_are_none() {
     let failed = world.ask(&mut queue(&world, &patches)).unwrap();
     assert!(matches!(failed.outcome, Outcome::Failed { reason: Reason::DoesNotApply, .. }));
     assert_eq!(failed.source.as_deref(), Some("0.patch"));
+    assert_eq!(failed.said.map(|said| said.title).as_deref(), Some("A title"));
     world.write("kernels/k.c", "1\ntwo\n");
     let mut single = Patches::one(world.root.join("queue/2.patch"), "patch x".into()).unwrap();
     assert!(matches!(world.ask(&mut single).unwrap().outcome, Outcome::Change(_)));

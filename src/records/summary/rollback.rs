@@ -16,6 +16,7 @@ const STAGNATION: u32 = 2;
 pub fn analysis(facts: &RoundFacts, reason: Reason, message: &str) -> String {
     let [added, removed] = facts.lines;
     let change = match facts.proposal {
+        Some(_) if facts.files.is_empty() => format!("none; proposed was {}", text::inline(facts.title())),
         Some(_) => format!("{} ({added} lines added, {removed} removed)", text::inline(facts.title())),
         None => "none".to_owned(),
     };
@@ -83,8 +84,8 @@ pub fn escalation(rollbacks: u32) -> String {
     let given = match rollbacks {
         0 | 1 => "the diff of this round and its numbers",
         2 => "a fresh profile, and a bottleneck of another class",
-        3 => "the disassembly of the hot loop",
-        _ => "a comparison with the best known implementation",
+        3 => "the disassembly of the version that stands",
+        _ => "how far each shape is from the measured ceiling",
     };
     let row = if rollbacks > 1 { format!("{rollbacks} rollbacks in a row. ") } else { String::new() };
     let stagnation = match rollbacks >= STAGNATION {

@@ -101,7 +101,7 @@ fn a_rollback_says_its_cause_or_that_it_is_unknown() {
     let mut known = rolled_back(Reason::Slower, "no gain");
     known.root_cause = Some("spills".to_owned());
     assert_eq!(labels(&summary(&known))["Root cause"], "spills");
-    for (rollbacks, given) in [(1, "the diff"), (2, "fresh profile"), (3, "disassembly"), (9, "best known")] {
+    for (rollbacks, given) in [(1, "the diff"), (2, "fresh profile"), (3, "disassembly"), (9, "measured ceiling")] {
         let text = summary(&RoundFacts { rollbacks, ..known.clone() });
         assert!(text.contains(given), "{rollbacks}");
         assert_eq!(text.contains("Stagnation"), rollbacks >= 2);
@@ -168,6 +168,7 @@ fn strangers_words_open_no_section_and_break_no_table() {
         seconds: 1.0,
         usage: None,
         source: None,
+        proposal: None,
     };
     facts.refused = vec![attempt];
     facts.directions = vec![EVIL.to_owned()];

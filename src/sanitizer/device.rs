@@ -1,0 +1,147 @@
+//! Device code of CUDA: compute-sanitizer watches the judge's executable make the calls, once for each of its tools. The
+//! code is the very one that is timed, and every buffer has an allocation of its own.
+//!
+//! What a tool found is read from its summary, and that it looked at all from the judge's last line: its exit code is the
+//! program's own where that failed, and some of its versions give 0 where they could not start it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use camino::Utf8Path;
+use kopt_build::BuildError;
+use kopt_build::cache::{Cache, Order};
+use kopt_build::toolchain;
+use kopt_schema::bout::{EXERCISE_DEVICE_ARGUMENT, EXERCISE_DONE, EXERCISE_FAULT};
+use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Backend;
+
+use super::{Finding, Subject};
+use crate::error::{Error, Result};
+
+/// Accesses out of bounds, reads of what nobody wrote, races in shared memory, barriers that not all threads reach; and what
+/// each is told. Without padding the end of one allocation may be the beginning of the next. Calls of the driver that it
+/// refuses are the judge's business, and handled.
+const TOOLS: [(&str, &[&str]); 4] = [
+    ("memcheck", &["--padding", "4096", "--report-api-errors", "no"]),
+    ("initcheck", &[]),
+    ("racecheck", &[]),
+    ("synccheck", &[]),
+];
+
+/// A tool may take a hundred times as long as the kernels.
+const LIMIT: Duration = Duration::from_secs(600);
+
+pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
+    let Subject { folder, manifest, judge, scratch, .. } = *subject;
+    if manifest.backend != Backend::Cuda {
+        return Ok(Finding::Unavailable(format!("there is none for device code of {}", manifest.backend.name())));
+    }
+    let program = match toolchain::compute_sanitizer() {
+        Ok(found) => found.path,
+        Err(why) => return Ok(Finding::Unavailable(why)),
+    };
+    std::fs::create_dir_all(scratch)
+        .map_err(|error| Error::new(Exit::Output, format!("cannot make `{scratch}`")).because(&error))?;
+    let order = Order { folder: folder.to_owned(), manifest: manifest.clone() };
+    let candidate = match Cache::new(scratch.join("build")).candidate(&order) {
+        Ok(candidate) => candidate,
+        Err(BuildError::Compile { .. }) => return Ok(Finding::Found("it does not compile".to_owned())),
+        Err(error) => return Err(Error::setup("cannot compile the kernel for the sanitizers").because(&error)),
+    };
+    for (tool, options) in TOOLS {
+        let mut command = Command::new(&program);
+        command.args(["--tool", tool, "--print-limit", "3"]).args(options);
+        command.arg(judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(&candidate);
+        let Some((_, said)) = subject.watched(command, LIMIT)? else {
+            return Ok(Finding::Found(format!("{tool}: not done within {} s", LIMIT.as_secs())));
+        };
+        match Said::of(&said) {
+            Said::Nothing => {}
+            Said::Found => return Ok(Finding::Found(format!("{tool}: {}", told(&said, scratch)))),
+            Said::NotRun => {
+                let lines = || said.lines().rev();
+                let why = lines().find(|line| line.starts_with("error: ")).or_else(|| lines().next());
+                return Ok(Finding::Unavailable(format!("{tool} did not see the calls: {}", why.unwrap_or_default())));
+            }
+        }
+    }
+    Ok(Finding::Clean)
+}
+
+/// What a tool and the judge's executable say together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Found,
+    NotRun,
+}
+
+impl Said {
+    fn of(text: &str) -> Self {
+        let errors = text.lines().filter_map(errors).max();
+        let fault = text.lines().any(|line| line.starts_with(EXERCISE_FAULT));
+        let done = text.lines().any(|line| line == EXERCISE_DONE);
+        match errors {
+            Some(1..) => Self::Found,
+            _ if fault => Self::Found,
+            Some(0) if done => Self::Nothing,
+            _ => Self::NotRun,
+        }
+    }
+}
+
+/// How many errors a line of a summary counts: `ERROR SUMMARY: 3 errors`, or `RACECHECK SUMMARY: 2 hazards displayed (1 error, 1
+/// warning)`, of which warnings are none.
+fn errors(line: &str) -> Option<u64> {
+    let (_, counted) = line.split_once("SUMMARY: ")?;
+    let counted = counted.split_once('(').map_or(counted, |(_, counted)| counted);
+    counted.split_whitespace().next()?.parse().ok()
+}
+
+fn told(text: &str, scratch: &Utf8Path) -> String {
+    let said = |line: &str| {
+        line.starts_with(EXERCISE_FAULT) || line.starts_with("========= ") && !line.contains("COMPUTE-SANITIZER")
+    };
+    let lines = super::told(text, scratch, said);
+    lines.lines().map(|line| line.trim_start_matches(['=', ' '])).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINDING: &str = "========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n=========     at softmax_rows+0x2d0 in softmax.cu:31\n=========     by thread (5,0,0) in block (0,0,0)\n========= \n========= ERROR SUMMARY: 1 error\n";
+
+    #[test]
+    fn a_finding_begins_with_what_was_found() {
+        let found = told(FINDING, Utf8Path::new("/scratch"));
+        assert!(
+            found.starts_with("Invalid __global__ read of size 4 bytes\nat softmax_rows+0x2d0 in softmax.cu:31"),
+            "{found}"
+        );
+        assert!(found.ends_with("ERROR SUMMARY: 1 error"), "{found}");
+    }
+
+    #[test]
+    fn only_calls_that_were_made_are_clean() {
+        let done = format!("========= COMPUTE-SANITIZER\n{EXERCISE_DONE}\n");
+        let cases = [
+            (FINDING.to_owned(), Said::Found),
+            (format!("{done}========= ERROR SUMMARY: 0 errors\n"), Said::Nothing),
+            (format!("{done}========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"), Said::Nothing),
+            (format!("{done}========= RACECHECK SUMMARY: 2 hazards displayed (0 errors, 2 warnings)\n"), Said::Nothing),
+            (format!("{done}========= RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)\n"), Said::Found),
+            ("========= ERROR SUMMARY: 0 errors\n".to_owned(), Said::NotRun),
+            (done.clone(), Said::NotRun),
+            (
+                format!("{EXERCISE_FAULT} softmax/3x7: CUDA, cuStreamSynchronize\n========= ERROR SUMMARY: 0 errors\n"),
+                Said::Found,
+            ),
+            ("error: no device: CUDA, cuInit\n".to_owned(), Said::NotRun),
+            (String::new(), Said::NotRun),
+        ];
+        for (text, said) in cases {
+            assert_eq!(Said::of(&text), said, "{text}");
+        }
+    }
+}

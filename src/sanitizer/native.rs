@@ -1,0 +1,68 @@
+//! Host code: kopt-build compiles its sources with the sanitizers of the C compiler, the judge's executable writes the calls,
+//! and the program that makes these calls either ends well or says what it found, and where.
+
+use std::process::Command;
+use std::time::Duration;
+
+use camino::Utf8Path;
+use kopt_build::bindings;
+use kopt_build::sanitize::{Sanitized, sanitized};
+use kopt_schema::bout::EXERCISE_ARGUMENT;
+
+use super::{Finding, Subject};
+use crate::error::{Error, Result};
+use crate::process;
+
+/// The calls take a second or so.
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
+    let Subject { context, folder, manifest, judge, scratch, .. } = *subject;
+    let interface = bindings::load(folder, manifest, false)
+        .map_err(|error| Error::setup("cannot read the kernel's interface").because(&error))?;
+    let entries: Vec<String> = interface.entries.iter().map(|entry| entry.symbol.clone()).collect();
+    let program = match sanitized(folder, manifest, &entries, &scratch.join("build")) {
+        Ok(Sanitized::Program(program)) => program,
+        Ok(Sanitized::Unavailable(why)) => return Ok(Finding::Unavailable(why)),
+        // It did without them: whatever keeps it from being looked at is the version's own.
+        Err(error) => return Ok(Finding::Found(format!("it does not compile with them: {error}"))),
+    };
+    let calls = scratch.join("calls");
+    let mut command = Command::new(judge);
+    process::withhold(&mut command, context);
+    command.current_dir(folder).arg(EXERCISE_ARGUMENT).arg(&calls);
+    let written = process::capture(command)?;
+    if !written.status.success() {
+        let cause = written.stderr.trim().to_owned();
+        return Err(Error::setup("the judge wrote no calls for the sanitizers").cause(cause));
+    }
+    let mut command = Command::new(&program);
+    command
+        .arg(&calls)
+        // What is leaked is looked for by ptrace, which a container may forbid; the audit refuses allocation itself.
+        .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1:color=never")
+        .env("UBSAN_OPTIONS", "print_stacktrace=1:color=never");
+    Ok(match subject.watched(command, LIMIT)? {
+        Some((status, _)) if status.success() => Finding::Clean,
+        Some((_, said)) => Finding::Found(told(&said, scratch)),
+        None => Finding::Found(format!("not done within {} s", LIMIT.as_secs())),
+    })
+}
+
+fn told(text: &str, scratch: &Utf8Path) -> String {
+    super::told(text, scratch, |line| line.contains("ERROR: ") || line.contains("runtime error: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_begins_with_what_was_found() {
+        let said = "hello\n=================\n==12==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x6\nREAD of size 4\n\n    #0 0x5 in softmax kernels/softmax.c:12\n";
+        let found = told(said, Utf8Path::new("/scratch"));
+        assert!(found.starts_with("==12==ERROR: AddressSanitizer: heap-buffer-overflow"), "{found}");
+        assert!(found.ends_with("kernels/softmax.c:12"), "{found}");
+        assert_eq!(told("\n", Utf8Path::new("/scratch")), "it ended without saying why");
+    }
+}
