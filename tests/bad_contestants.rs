@@ -486,7 +486,11 @@ fn launch(
 ) -> Option<Forfeit> {
     let (context, interrupts) = (Context::of_process().unwrap(), Interrupts::watch().unwrap());
     let mut judge = Judge::start(&context, &interrupts, &ring.judge(), &ring.path("work")).unwrap();
-    let entrant = |one: &referee::entrant::Entrant| Entrant { candidate: one.file.to_string(), handicaps: Vec::new() };
+    let entrant = |one: &referee::entrant::Entrant| Entrant {
+        candidate: one.file.to_string(),
+        object: one.side.object.clone(),
+        handicaps: Vec::new(),
+    };
     let bout = Bout {
         version: BOUT_VERSION,
         contestants: vec![entrant(incumbent), entrant(candidate), entrant(incumbent)],

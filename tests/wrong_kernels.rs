@@ -1,26 +1,29 @@
-//! The classes of wrong kernel, and that `cargo kopt check` catches each for every CPU example, with the right kind of
-//! failure and a message that one can work with.
+//! The classes of wrong kernel, and that `cargo kopt check` catches each for every CPU example and for softmax in CUDA,
+//! with the right kind of failure and a message that one can work with.
 //!
-//! `wrong-kernels/<op>.c` is an honest plain kernel with one mistake, chosen by a macro. It is compiled as a candidate
-//! of the example crate and checked by the real binary, on a shape with odd sizes and, where it matters, on a listed
-//! one. One test an operator and mistake: `cargo test --test wrong_kernels softmax/bf16`.
+//! `wrong-kernels/<op>.c` is an honest plain kernel with one mistake, chosen by a macro; `softmax.cu` is the same for a
+//! device, ignored where there is no compiler or no device. It is compiled as a candidate of the example crate and
+//! checked by the real binary, on a shape with odd sizes and, where it matters, on a listed one. One test an example and
+//! mistake: `cargo test --test wrong_kernels softmax-cpu/bf16`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::cache::{Cache, Order};
 use kopt_build::manifest;
 use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Manifest;
 use kopt_schema::message::FailureKind::{
     self, Crashed, Exited, InputModified, OutOfBounds, ReturnedError, TimedOut, Unwritten, WrongValues,
 };
 use kopt_schema::message::{Message, Outcome, Trial};
-use libtest_mimic::{Arguments, Failed};
+use libtest_mimic::{Arguments, Completion, Failed};
 
-use Found::{Always, AtOddSizes, Never, OnPlainInputs, Once};
+use Found::{Always, AtOddSizes, Never, OnPlainInputs, Once, OnlyNearListed};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -33,7 +36,9 @@ const PLAIN: [&str; 3] = ["uniform", "normal", "negative"];
 
 /// An operator, its example, and the cases that are checked.
 struct Operator {
-    name: &'static str,
+    op: &'static str,
+    /// The kernel with the mistakes, in `wrong-kernels`.
+    source: &'static str,
     package: &'static str,
     entries: &'static [&'static str],
     outputs: &'static [&'static str],
@@ -43,9 +48,10 @@ struct Operator {
     listed: &'static str,
 }
 
-const OPERATORS: [Operator; 4] = [
+const OPERATORS: [Operator; 5] = [
     Operator {
-        name: "rmsnorm",
+        op: "rmsnorm",
+        source: "rmsnorm.c",
         package: "rmsnorm-cpu",
         entries: &["rmsnorm", "rmsnorm_backward"],
         outputs: &["y", "inv_rms", "dx", "dweight"],
@@ -53,7 +59,8 @@ const OPERATORS: [Operator; 4] = [
         listed: "64x1024",
     },
     Operator {
-        name: "softmax",
+        op: "softmax",
+        source: "softmax.c",
         package: "softmax-cpu",
         entries: &["softmax"],
         outputs: &["y"],
@@ -61,7 +68,8 @@ const OPERATORS: [Operator; 4] = [
         listed: "64x1024",
     },
     Operator {
-        name: "matmul",
+        op: "matmul",
+        source: "matmul.c",
         package: "matmul-cpu",
         entries: &["matmul", "matmul_backward"],
         outputs: &["c", "da", "db"],
@@ -69,12 +77,22 @@ const OPERATORS: [Operator; 4] = [
         listed: "64x256x256",
     },
     Operator {
-        name: "grouped_matmul",
+        op: "grouped_matmul",
+        source: "grouped_matmul.c",
         package: "grouped-matmul-cpu",
         entries: &["grouped_matmul"],
         outputs: &["y"],
         odd: "odd-33x7x17x31-ragged",
         listed: "decode",
+    },
+    Operator {
+        op: "softmax",
+        source: "softmax.cu",
+        package: "softmax-cuda",
+        entries: &["softmax"],
+        outputs: &["y"],
+        odd: "odd-7x33",
+        listed: "64x1024",
     },
 ];
 
@@ -85,6 +103,15 @@ struct Mistake {
     found: Found,
     /// Operators that can make it; all if empty.
     only: &'static [&'static str],
+    /// What it is on a device.
+    on_device: OnDevice,
+}
+
+enum OnDevice {
+    Same,
+    As(Found),
+    /// Code for a device cannot make it.
+    Impossible,
 }
 
 /// Where a mistake is found, and as what. Each list of kinds is exhaustive: a failure of another kind fails the test.
@@ -97,19 +124,27 @@ enum Found {
     OnPlainInputs(&'static [FailureKind]),
     /// In every trial of the odd shape with plain inputs, and in none of the listed one.
     AtOddSizes(&'static [FailureKind]),
+    /// In some trial an entry of shapes close to listed ones, and in none of the odd and of the listed shape.
+    OnlyNearListed(&'static [FailureKind]),
     /// In one trial an entry: the process dies or hangs, whatever the inputs.
     Once(&'static [FailureKind]),
 }
 
-const MISTAKES: [Mistake; 16] = [
+const HONEST: Mistake = mistake("honest", "NOTHING", Never);
+
+const MISTAKES: [Mistake; 17] = [
     // The slow one first: the others run while it waits.
     mistake("hangs", "HANGS", Once(&[TimedOut])),
-    mistake("honest", "NOTHING", Never),
+    HONEST,
     mistake("zeros", "ZEROS", OnPlainInputs(&[WrongValues])),
     mistake("mean", "MEAN", OnPlainInputs(&[WrongValues])),
     mistake("last-tile-dropped", "LAST_TILE", Always(&[Unwritten])),
     mistake("last-terms-dropped", "LAST_TERMS", OnPlainInputs(&[WrongValues])),
     mistake("off-by-one-at-odd-sizes", "ODD_SIZE", AtOddSizes(&[WrongValues])),
+    Mistake {
+        only: &["rmsnorm", "softmax"],
+        ..mistake("edge-of-large-sizes", "LARGE_EDGE", OnlyNearListed(&[WrongValues]))
+    },
     mistake("bf16-inside", "BF16", OnPlainInputs(&[WrongValues])),
     mistake("tf32-inside", "TF32", OnPlainInputs(&[WrongValues])),
     mistake("writes-past-the-end", "PAST_THE_END", Always(&[OutOfBounds])),
@@ -119,66 +154,118 @@ const MISTAKES: [Mistake; 16] = [
         only: &["softmax"],
         ..mistake("reads-output-in-a-maximum", "MAX_OF_OUTPUT", OnPlainInputs(&[WrongValues]))
     },
-    mistake("writes-input", "WRITES_INPUT", Always(&[InputModified])),
-    mistake("exits", "EXITS", Once(&[Exited, OutOfBounds])),
+    // Inputs are mapped for reading only there, and the driver tells no address.
+    Mistake {
+        on_device: OnDevice::As(Always(&[Crashed])),
+        ..mistake("writes-input", "WRITES_INPUT", Always(&[InputModified]))
+    },
+    Mistake { on_device: OnDevice::Impossible, ..mistake("exits", "EXITS", Once(&[Exited, OutOfBounds])) },
     mistake("crashes", "CRASHES", Once(&[Crashed])),
-    mistake("returns-an-error", "FAILS", Once(&[ReturnedError])),
+    Mistake { on_device: OnDevice::Impossible, ..mistake("returns-an-error", "FAILS", Once(&[ReturnedError])) },
 ];
 
 const fn mistake(name: &'static str, constant: &'static str, found: Found) -> Mistake {
-    Mistake { name, constant, found, only: &[] }
+    Mistake { name, constant, found, only: &[], on_device: OnDevice::Same }
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
     let all = MISTAKES.iter().flat_map(|mistake| OPERATORS.iter().map(move |operator| (operator, mistake)));
-    let possible = all.filter(|(operator, mistake)| mistake.only.is_empty() || mistake.only.contains(&operator.name));
+    let possible = all.filter(|(operator, mistake)| mistake.only.is_empty() || mistake.only.contains(&operator.op));
     let test = |(operator, mistake): (&'static Operator, &'static Mistake)| {
-        let name = format!("{}/{}", operator.name, mistake.name);
-        libtest_mimic::Trial::test(name, || judge(operator, mistake).map_err(Failed::from))
+        let found = mistake.found_by(operator)?;
+        let name = format!("{}/{}", operator.package, mistake.name);
+        Some(libtest_mimic::Trial::ignorable_test(name, move || test(operator, mistake, found)))
     };
-    libtest_mimic::run(&arguments, possible.map(test).collect()).exit_code()
+    libtest_mimic::run(&arguments, possible.filter_map(test).collect()).exit_code()
+}
+
+impl Mistake {
+    /// Where it is found in the operator's kernel; none if that cannot make it.
+    const fn found_by(&self, operator: &Operator) -> Option<&Found> {
+        match &self.on_device {
+            OnDevice::As(found) if operator.is_for_a_device() => Some(found),
+            OnDevice::Impossible if operator.is_for_a_device() => None,
+            _ => Some(&self.found),
+        }
+    }
+}
+
+impl Operator {
+    const fn is_for_a_device(&self) -> bool {
+        matches!(self.source.as_bytes(), [.., b'.', b'c', b'u'])
+    }
+}
+
+/// One at a time on a device: a kernel that hangs would make others time out.
+static DEVICE: Mutex<()> = Mutex::new(());
+
+fn test(operator: &Operator, mistake: &Mistake, found: &Found) -> Result<Completion, Failed> {
+    let root = Utf8Path::new(ROOT);
+    let example = root.join("example-kernels").join(operator.package);
+    let manifest = manifest::load(&example, Some(root), root).unwrap().unwrap();
+    if let Some(reason) = kopt_build::compile::lacking(&manifest) {
+        return Ok(Completion::ignored_with(reason));
+    }
+    let candidate = compile(operator, &example, manifest.clone(), mistake);
+    if !operator.is_for_a_device() {
+        judge(operator, &candidate, found)?;
+        return Ok(Completion::Completed);
+    }
+    let _one_at_a_time = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    // An honest kernel tells whether there is a device: of a wrong one, an answer that there is none would be no answer.
+    let honest = compile(operator, &example, manifest, &HONEST);
+    if check(operator, &honest, &format!("/{}/uniform", operator.odd)).code == Some(Exit::NoDevice.code().into()) {
+        return Ok(Completion::ignored_with("it compiles, and there is no device to run it"));
+    }
+    judge(operator, &candidate, found)?;
+    Ok(Completion::Completed)
 }
 
 /// Checks the wrong kernel; the error says what `check` made of it instead.
-fn judge(operator: &Operator, mistake: &Mistake) -> Result<(), String> {
-    let candidate = compile(operator, mistake);
+fn judge(operator: &Operator, candidate: &Utf8Path, found: &Found) -> Result<(), String> {
     let plain = |trial: &Trial| PLAIN.contains(&distribution(trial));
     let every = |_: &Trial| true;
     let none = |_: &Trial| false;
     let (odd, listed) = (format!("/{}/", operator.odd), format!("/{}/", operator.listed));
-    let check = |filter: &str| check(operator, &candidate, filter);
-    match mistake.found {
+    let check = |filter: &str| check(operator, candidate, filter);
+    match *found {
         Never => [odd, listed].iter().try_for_each(|shape| check(shape).fails(&none, &[])),
         Always(kinds) => [odd, listed].iter().try_for_each(|shape| check(shape).fails(&every, kinds)),
         OnPlainInputs(kinds) => [odd, listed].iter().try_for_each(|shape| check(shape).fails(&plain, kinds)),
         AtOddSizes(kinds) => check(&odd).fails(&plain, kinds).and_then(|()| check(&listed).fails(&none, &[])),
+        OnlyNearListed(kinds) => {
+            let failed = |trial: &Trial| trial.outcome == Outcome::Failed;
+            check("/near-").fails(&failed, kinds)?;
+            [odd, listed].iter().try_for_each(|shape| check(shape).fails(&none, &[]))
+        }
         Once(kinds) => check(&format!("{odd}uniform")).fails(&every, kinds),
     }
 }
 
 /// Compiles the wrong kernel in place of the example's own; gives its `candidate.json`.
-fn compile(operator: &Operator, mistake: &Mistake) -> Utf8PathBuf {
-    let root = Utf8Path::new(ROOT);
-    let example = root.join("example-kernels").join(operator.package);
+fn compile(operator: &Operator, example: &Utf8Path, mut manifest: Manifest, mistake: &Mistake) -> Utf8PathBuf {
     let scratch = tempfile::tempdir().unwrap();
     let folder = Utf8Path::from_path(scratch.path()).unwrap();
-    fs::create_dir(folder.join("kernels")).unwrap();
-    let (header, source) = (format!("{}.h", operator.name), format!("{}.c", operator.name));
-    let fixtures = root.join("tests/wrong-kernels");
-    for (from, file) in
-        [(&example.join("kernels"), header.as_str()), (&fixtures, source.as_str()), (&fixtures, "mistakes.h")]
-    {
-        fs::copy(from.join(file), folder.join("kernels").join(file)).unwrap();
+    let kernels = folder.join("kernels");
+    fs::create_dir(&kernels).unwrap();
+    let fixtures = Utf8Path::new(ROOT).join("tests/wrong-kernels");
+    let of_example = files(&example.join("kernels")).into_iter();
+    let shared = files(&fixtures).into_iter().filter(|file| file.extension() == Some("h"));
+    for file in of_example.chain(shared).chain([fixtures.join(operator.source)]) {
+        fs::copy(&file, kernels.join(file.file_name().unwrap())).unwrap();
     }
-    let mut manifest = manifest::load(&example, Some(root), root).unwrap().unwrap();
     manifest.flags = vec![format!("-DWRONG={}", mistake.constant)];
     let cache = Cache::new(Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrong-kernels"));
     cache.candidate(&Order { folder: folder.to_owned(), manifest }).unwrap()
 }
 
-/// Runs `cargo kopt check` on the trials whose names contain `filter`.
+fn files(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
+    folder.read_dir_utf8().unwrap().map(|entry| entry.unwrap().into_path()).collect()
+}
+
+/// Runs `cargo kopt check` on the trials whose names contain `filter`. Who hangs is asked for one trial, and waited for a little.
 fn check<'a>(operator: &'a Operator, candidate: &Utf8Path, filter: &str) -> Checked<'a> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"));
     command.args(["check", "-p", operator.package, "--message-format", "json", filter]).current_dir(ROOT);
@@ -186,7 +273,7 @@ fn check<'a>(operator: &'a Operator, candidate: &Utf8Path, filter: &str) -> Chec
         .env_remove("KOPT_SEED")
         .env_remove("KOPT_SEEDS")
         .env("KOPT_CANDIDATE", candidate)
-        .env("KOPT_TIMEOUT", "3")
+        .env("KOPT_TIMEOUT", if filter.ends_with("/uniform") { "3" } else { "60" })
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -247,6 +334,9 @@ impl Checked<'_> {
             InputModified => vec!["wrote to an input, byte 0 of `".to_owned()],
             Exited => vec!["exited with code 0".to_owned()],
             TimedOut => vec!["no answer within".to_owned()],
+            Crashed if self.operator.is_for_a_device() => {
+                vec!["memory that it may not, or wrote to an input".to_owned()]
+            }
             Crashed => vec!["SIGSEGV at address 0x0".to_owned()],
             _ => vec!["returned 7".to_owned()],
         };

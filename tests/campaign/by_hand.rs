@@ -74,6 +74,16 @@ fn edits_are_accepted_rolled_back_or_put_right() {
     let said = answer(&stage, &attempt(&stage, "Other flags").exits(100));
     assert!(said["why"] == "forbidden" && said["message"].as_str().unwrap().contains("Cargo.toml"), "{said}");
 
+    // What remembers calls is a violation, and told as such.
+    fs::write(&manifest, fs::read_to_string(&manifest).unwrap().replace("# mine\n", "")).unwrap();
+    edit(&stage, &name, "TIME=0.800;\";", "TIME=0.300;\";\n__attribute__((used)) static int calls;");
+    let said = answer(&stage, &attempt(&stage, "A counter").exits(106));
+    assert_eq!(
+        (said["why"].as_str(), said["ruling"].as_str()),
+        (Some("overfit"), Some("integrity-violation")),
+        "{said}"
+    );
+
     stage.kopt(&["stop"]).exits(0).says("T4: stopped by the user");
     let campaign = stage.campaign(&name);
     assert_eq!(campaign.termination(), "stopped");

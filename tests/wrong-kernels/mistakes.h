@@ -10,7 +10,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+/* What a function of these is: code for the processor, or for the device that nvcc compiles for. */
+#ifdef __CUDACC__
+#define PART static __device__ inline
+#else
+#define PART static inline
+#endif
 
 enum mistake {
     NOTHING,       /* honest; guards the fixture itself */
@@ -19,6 +25,7 @@ enum mistake {
     LAST_TILE,     /* the last tile of each row is never written */
     LAST_TERMS,    /* sums leave out their last tile */
     ODD_SIZE,      /* sums of odd length leave out their last term */
+    LARGE_EDGE,    /* what is large has its last element wrong unless it is whole tiles */
     BF16,          /* operands rounded to bf16 */
     TF32,          /* operands rounded to tf32 */
     PAST_THE_END,  /* writes one element too many */
@@ -35,16 +42,16 @@ enum mistake {
 #error "choose a mistake with -DWRONG=<name>"
 #endif
 
-enum { TILE = 16, ERROR_CODE = 7 };
+enum { TILE = 16, LARGE = 1 << 18, ERROR_CODE = 7 };
 
 /* The size without its last tile, whole or not. */
-static inline int64_t without_last_tile(int64_t size) { return size > 0 ? (size - 1) / TILE * TILE : 0; }
+PART int64_t without_last_tile(int64_t size) { return size > 0 ? (size - 1) / TILE * TILE : 0; }
 
 /* How many of a row's outputs are written. */
-static inline int64_t written(int64_t cols) { return WRONG == LAST_TILE ? without_last_tile(cols) : cols; }
+PART int64_t written(int64_t cols) { return WRONG == LAST_TILE ? without_last_tile(cols) : cols; }
 
 /* How many of a sum's terms are added. */
-static inline int64_t summed(int64_t terms)
+PART int64_t summed(int64_t terms)
 {
     if (WRONG == ODD_SIZE)
         return terms - terms % 2;
@@ -52,7 +59,7 @@ static inline int64_t summed(int64_t terms)
 }
 
 /* The nearest number whose last bits are zero; ties to even. */
-static inline float without_bits(float value, int dropped)
+PART float without_bits(float value, int dropped)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -63,7 +70,7 @@ static inline float without_bits(float value, int dropped)
 }
 
 /* An operand as the arithmetic sees it: f32 has 23 bits of fraction, tf32 10, bf16 7. */
-static inline float operand(float value)
+PART float operand(float value)
 {
     if (WRONG == BF16)
         return without_bits(value, 16);
@@ -71,50 +78,76 @@ static inline float operand(float value)
 }
 
 /* What an element of an output is taken to hold before it is written. */
-static inline float initial(const float *output) { return WRONG == READS_OUTPUT ? *output : 0.0f; }
+PART float initial(const float *output) { return WRONG == READS_OUTPUT ? *output : 0.0f; }
 
-static inline void fill_with_means(float *output, int64_t rows, int64_t cols)
+PART void fill_with_mean(float *row, int64_t cols)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        float sum = 0.0f;
-        for (int64_t c = 0; c < cols; c++)
-            sum += output[r * cols + c];
-        for (int64_t c = 0; c < cols; c++)
-            output[r * cols + c] = sum / (float)cols;
-    }
+    float sum = 0.0f;
+    for (int64_t c = 0; c < cols; c++)
+        sum += row[c];
+    for (int64_t c = 0; c < cols; c++)
+        row[c] = sum / (float)cols;
 }
 
-/* What happens to an output after it was computed. */
-static inline void spoil(float *output, int64_t rows, int64_t cols)
+/* What happens to a row of an output after it was computed. */
+PART void spoil_row(float *row, int64_t cols)
 {
     if (WRONG == ZEROS)
-        memset(output, 0, (size_t)(rows * cols) * sizeof *output);
+        memset(row, 0, (size_t)cols * sizeof *row);
     if (WRONG == MEAN)
-        fill_with_means(output, rows, cols);
+        fill_with_mean(row, cols);
+}
+
+/* What happens to an output's end. */
+PART void spoil_end(float *output, int64_t rows, int64_t cols)
+{
+    if (WRONG == LARGE_EDGE && rows * cols >= LARGE && (rows % TILE != 0 || cols % TILE != 0))
+        output[rows * cols - 1] = 0.0f;
     if (WRONG == PAST_THE_END)
         output[rows * cols] = 0.0f;
 }
 
-static inline void spoil_input(const float *input)
+/* What happens to an output after it was computed. */
+PART void spoil(float *output, int64_t rows, int64_t cols)
+{
+    for (int64_t r = 0; r < rows; r++)
+        spoil_row(output + r * cols, cols);
+    spoil_end(output, rows, cols);
+}
+
+PART void spoil_input(const float *input)
 {
     if (WRONG == WRITES_INPUT)
         *(float *)input *= 0.5f;
 }
 
-/* What an entry returns, if it returns. */
-static inline int leave(void)
+/* Volatile twice, or the compiler sees the null and puts a trap in place of the write. */
+PART void crash(void)
 {
-    /* Volatile twice, or the compiler sees the null and puts a trap in place of the write. */
     volatile int *volatile nowhere = NULL;
-    if (WRONG == EXITS)
-        exit(0);
-    /* Waits instead of spinning: as endless, and the other tests keep their cores. */
-    /* A system call to wait with is forbidden. */
-    for (volatile int turns = 0; WRONG == HANGS; turns = 0)
-        ;
     if (WRONG == CRASHES)
         *nowhere = 1;
+}
+
+/* Spins: a system call to wait with is forbidden. */
+PART void hang(void)
+{
+    while (WRONG == HANGS) {
+        volatile int turn = 0;
+        (void)turn;
+    }
+}
+
+#ifndef __CUDACC__
+/* What an entry returns, if it returns. */
+PART int leave(void)
+{
+    if (WRONG == EXITS)
+        exit(0);
+    hang();
+    crash();
     return WRONG == FAILS ? ERROR_CODE : 0;
 }
+#endif
 
 #endif
