@@ -343,9 +343,10 @@ impl Checked<'_> {
         if !place.iter().any(|part| detail.contains(part)) {
             return place.into_iter().next();
         }
-        let seed = trial.seeds.last().map_or("no seed", String::as_str);
-        let repeat = format!("KOPT_SEED={seed} cargo test -p {}", self.operator.package);
-        (!detail.contains(&repeat)).then_some(repeat)
+        // On a device several seeds are tried together: any of them may be the one.
+        let repeat = |seed: &String| format!("KOPT_SEED={seed} cargo test -p {}", self.operator.package);
+        let is_told = trial.seeds.iter().any(|seed| detail.contains(&repeat(seed)));
+        (!is_told).then(|| trial.seeds.last().map_or_else(|| "a seed".to_owned(), repeat))
     }
 }
 
