@@ -9,7 +9,7 @@ use crate::kernel::{Case, Kernel};
 /// on its way to a device.
 const PER_ELEMENT: u64 = 24;
 
-/// Bytes that are known of no machine: assumed where the system does not tell.
+/// Bytes that are taken to be free where the system does not tell. It tells of the whole machine, also where a container has less.
 const UNKNOWN: u64 = 4 << 30;
 
 /// What trials may hold together.

@@ -1,5 +1,6 @@
 //! Calls for the sanitizers: small cases of every entry, with secret contents. Nothing is expected of the results here:
-//! memory is what is looked at, and a case of a few thousand elements has every edge that a large one has.
+//! memory is what is looked at, and a small case has every edge that a large one has. Listed shapes are cut down to what a tool
+//! bears, for paths that begin at some size.
 //!
 //! | module | what |
 //! |---|---|
