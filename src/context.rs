@@ -1,6 +1,7 @@
 //! What the tool is told by its surroundings, read once: arguments, current folder, environment. Nothing else in the
 //! tool asks for any of these, so that a test can hand it a world of its own.
 
+pub mod device;
 pub mod github;
 
 use std::ffi::OsString;

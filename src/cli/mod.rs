@@ -67,6 +67,9 @@ struct Global {
     /// Say less: failures and errors only
     #[arg(short, long, global = true, action = ArgAction::SetTrue)]
     quiet: bool,
+    /// The GPU to work on, by its number on the bus or by its UUID, where there are several
+    #[arg(long, global = true, value_name = "DEVICE", value_parser = context::device::parse)]
+    device: Option<String>,
     /// The Cargo.toml of the package or workspace that is meant
     #[arg(long, global = true, value_name = "PATH")]
     manifest_path: Option<Utf8PathBuf>,
@@ -204,6 +207,10 @@ fn run(cli: Cli) -> Exit {
     let mut shell = Shell::of_process(Manner { format, verbosity, color: global.color });
     let command = cli.command.name().to_owned();
     let version = env!("CARGO_PKG_VERSION").to_owned();
+    if let Some(Err(error)) = global.device.as_deref().map(context::device::only) {
+        let reported = shell.error(&error);
+        return reported.err().map_or(error.exit(), |worse| worse.exit());
+    }
     framed(&mut shell, &Started { format: FORMAT_VERSION, command, version }, |shell| {
         cli.command.run(shell, global.manifest_path)
     })

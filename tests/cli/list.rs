@@ -31,6 +31,15 @@ fn called_by_cargo_it_does_the_same() {
 }
 
 #[test]
+fn one_device_changes_nothing_where_none_is_needed_and_several_are_a_mistake() {
+    let sandbox = Sandbox::of("kernels");
+    let plain = sandbox.kopt(&["list"]).stderr;
+    assert_eq!(sandbox.kopt(&["list", "--device", "3"]).exits(0).stderr, plain);
+    assert_eq!(sandbox.kopt(&["kopt", "--device", "GPU-1b2c", "list"]).exits(0).stderr, plain);
+    sandbox.kopt(&["list", "--device", "0,1"]).exits(2).says("nvidia-smi");
+}
+
+#[test]
 fn machines_get_one_message_a_kernel_between_the_first_and_the_last() {
     let ran = Sandbox::of("kernels").kopt(&["list", "--message-format", "json", "-p", "s*"]).exits(0);
     assert_eq!(ran.reasons(), ["started", "kernel", "finished"]);
