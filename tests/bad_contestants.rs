@@ -230,7 +230,7 @@ const MISDEEDS: &[Misdeed] = &[
             Loses(&[WrongValues, ForbiddenCall], &["elements are wrong", "`brk`", "`mmap`"]),
         )
     },
-    forbidden("caches-by-a-sample", "CACHES", GROWS, NotFaster),
+    forbidden("caches-by-a-sample", "CACHES", GROWS, NotAccepted),
     forbidden("caches-rows", "CACHES_ROWS", GROWS, NotFaster),
     Misdeed {
         gap: Some("needs the state audit"),

@@ -89,6 +89,10 @@ fn imports(image: &Image<'_>, found: &mut Collector<'_>) {
 /// counts is what stands between two semicolons.
 fn code(ptx: &str, found: &mut Collector<'_>) -> usize {
     let (mut function, mut line, mut count) = (None, None, 0);
+    // Where a text ends that has one in it, readers may differ.
+    if ptx.contains('\\') {
+        found.add("device-undecodable", "a backslash in the PTX", Place::default);
+    }
     for statement in bare(ptx).split([';', '{', '}']) {
         function = function_of(statement).map(str::to_owned).or(function);
         let statement = after_what_stands_before(statement, &mut line);
@@ -203,4 +207,21 @@ fn instruction(bare: &str, function: Option<&str>, line: Option<&str>, found: &m
         }
     }
     is_instruction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_readers_may_end_at_different_places_is_refused() {
+        let refused = |ptx: &str| {
+            let mut found = Collector::new(&[]);
+            code(ptx, &mut found);
+            let audit = found.finish(Class::Device, Stateless::Proven, String::new());
+            audit.findings.iter().any(|finding| finding.rule == "device-undecodable")
+        };
+        assert!(refused(".pragma \"a\\\"\"; mov.u64 %rd1, %clock64;"));
+        assert!(!refused(".file 1 \"kernels/softmax.cu\"\n.pragma \"nounroll\"; mov.u32 %r1, %tid.x;"));
+    }
 }

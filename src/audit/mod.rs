@@ -10,6 +10,7 @@
 //! | `code` | every instruction that can be reached, and every one that cannot |
 //! | `instruction` | one instruction |
 //! | `device` | class `device`: sections and symbols of a cubin, instructions of its PTX |
+//! | `launcher` | class `launcher`: imports and memory of its object files |
 //! | `lines` | the source line of an address |
 //! | `collector` | findings, counted and sorted |
 //! | [`words`] | an audit in words |
@@ -20,13 +21,15 @@
 //!   same; bytes inside other instructions are named by a note.
 //! - What a kernel does through pointers that it finds: on the stack, in a register that its caller left, behind an
 //!   argument. Memory that is not its own is kept from it by the harness and the sandbox.
-//! - Class `launcher`, and processors other than x86-64: such objects are *not audited*, and never called stateless.
+//! - What a launcher does with what it may use, and its device code; objects for processors other than x86-64. They are *not
+//!   audited*, and never called stateless.
 
 mod code;
 mod collector;
 mod device;
 mod elf;
 mod instruction;
+mod launcher;
 mod lines;
 mod native;
 pub mod rules;
@@ -62,9 +65,7 @@ pub fn audit(subject: &Subject<'_>) -> Audit {
     match subject.class {
         Class::Native => native::audit(subject),
         Class::Device => device::audit(subject),
-        Class::Launcher => {
-            not_audited(subject.class, "host code of class launcher brings a runtime: it is traced, not audited")
-        }
+        Class::Launcher => launcher::audit(subject),
     }
 }
 

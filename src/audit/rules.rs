@@ -1,6 +1,6 @@
 //! The rules, as data: one file each under `rules/`, whose name is the rule's id. A file says what the rule is, why it is one,
 //! what to do instead, and which names it is about; what is no name (memory, constructors, the shape of code) is looked
-//! for by `native`, `code` and `device`, under the rule's id.
+//! for by `native`, `code`, `device` and `launcher`, under the rule's id.
 
 use std::sync::OnceLock;
 
@@ -101,9 +101,13 @@ const FILES: &[(&str, &str)] = files![
     "device-allocation",
     "device-launch",
     "device-output",
+    "device-undecodable",
     "device-import",
     "device-clock",
     "device-cache-policy",
+    "launcher-import",
+    "launcher-data",
+    "launcher-constructor",
 ];
 
 /// All rules.

@@ -108,6 +108,8 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
             calls: 10,
             ladder: Vec::new(),
             blocks: vec![block; 3],
+            throttled: 0,
+            megahertz: None,
             checked: 5,
         }
     };

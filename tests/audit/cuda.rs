@@ -42,6 +42,7 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
     let timer = "unsigned long long t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); v += (float)t;";
     let discard = "asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(y));";
     let label = "unsigned t; asm volatile(\"{ here: mov.u32 /* not a comment's end */\\n %0,\\n %%clock; }\" : \"=r\"(t)); v += (float)t;";
+    let number = "unsigned long long g; asm volatile(\"mov.u64 %0, %%gridid;\" : \"=l\"(g)); v += (float)g;";
     // Places end without a semicolon, and what begins like one need not be one.
     let behind_a_place =
         "unsigned t; asm volatile(\"\\n.loc 1 5 0 mov.u32 %0, %%clock;\\n\" : \"=r\"(t)); v += (float)t;";
@@ -56,6 +57,7 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
         ("", behind_a_label, "device-cache-policy", "discard.global.L2"),
         ("", behind_local, "device-clock", "%clock"),
         ("", label, "device-clock", "%clock"),
+        ("", number, "device-clock", "%gridid"),
         ("__device__ int calls;", "v += atomicAdd(&calls, 1);", "device-global", "calls"),
         ("__device__ float last[2] = {1, 2};", "v += last[i & 1]; last[i & 1] = v;", "device-global", "last"),
         ("", "v += (float)clock64();", "device-clock", "%clock64"),
@@ -82,6 +84,85 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
         if found.instruction.is_some() {
             assert!(found.source.is_some(), "{found:?}");
         }
+    }
+}
+
+/// The same for a launcher.
+fn launcher(source: &str) -> Option<Audit> {
+    if let Err(why) = kopt_build::toolchain::nvcc() {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(scratch.path()).unwrap();
+    fs::create_dir(folder.join("kernels")).unwrap();
+    fs::write(folder.join("kernels/probe.cu"), source).unwrap();
+    fs::write(folder.join("kernels/probe.h"), "typedef struct { const float *x; float *y; long n; } probe_args;\n")
+        .unwrap();
+    let text = "[package]\nname = \"probe\"\n[package.metadata.kopt]\nop = \"probe\"\nbackend = \"cuda\"\nclass = \"launcher\"\nshapes = [{ n = 4 }]\n";
+    let manifest = kopt_schema::manifest::parse("Cargo.toml", text, None).unwrap().unwrap();
+    let out = folder.join("out");
+    let built = kopt_build::compile::compile(folder, &manifest, &out).unwrap();
+    Some(audit_in(&out, built.candidate.object.as_deref().unwrap(), &manifest, &[]))
+}
+
+const LAUNCHED: &str = r#"
+#include "probe.h"
+static __global__ void halve(probe_args args) { if (threadIdx.x < args.n) args.y[threadIdx.x] = 0.5f * args.x[threadIdx.x]; }
+"#;
+
+#[test]
+fn a_launcher_that_does_more_than_launch_is_found() {
+    let entry = |before: &str, body: &str| {
+        format!(
+            "{LAUNCHED}{before}\nextern \"C\" int probe(const probe_args *args, cudaStream_t stream) {{\n    {body}\n    return cudaPeekAtLastError() != cudaSuccess;\n}}\n"
+        )
+    };
+    let honest = [
+        "halve<<<1, 256, 0, stream>>>(*args);",
+        "float *part; cudaMallocAsync(&part, 64, stream); cudaMemsetAsync(part, 0, 64, stream); halve<<<1, 256, 0, stream>>>(*args); cudaFreeAsync(part, stream);",
+        "cudaFuncSetAttribute(halve, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536); halve<<<1, 256, 65536, stream>>>(*args);",
+    ];
+    for body in honest {
+        let Some(audit) = launcher(&entry("", body)) else { return };
+        assert_eq!(audit.stateless, Stateless::NotAudited, "{body}: {:#?}", audit.findings);
+        assert!(audit.findings.is_empty(), "{body}: {:#?}", audit.findings);
+    }
+    let own = "static cudaStream_t own; if (!own) cudaStreamCreate(&own); halve<<<1, 256, 0, own>>>(*args);";
+    let cases = [
+        ("", own, "launcher-import", "cudaStreamCreate"),
+        ("", own, "launcher-data", "own"),
+        (
+            "",
+            "cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-import",
+            "cudaDeviceSetLimit",
+        ),
+        (
+            "#include <dlfcn.h>",
+            "dlopen(\"libcublas.so\", 2); halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-import",
+            "dlopen",
+        ),
+        (
+            "static long calls;",
+            "calls += 1; if (calls % 2) halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-data",
+            "calls",
+        ),
+        (
+            "__attribute__((constructor)) static void first() { cudaGetLastError(); }",
+            "halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-constructor",
+            ".init_array",
+        ),
+        ("", "cudaLaunchHostFunc(stream, 0, 0);", "launcher-import", "cudaLaunchHostFunc"),
+    ];
+    for (before, body, rule, what) in cases {
+        let Some(audit) = launcher(&entry(before, body)) else { return };
+        assert_eq!(audit.stateless, Stateless::Violated, "{rule} {what}");
+        let is_it = |finding: &&kopt_schema::audit::Finding| finding.rule == rule && finding.what.contains(what);
+        assert!(audit.findings.iter().any(|finding| is_it(&finding)), "{rule} {what}: {:#?}", audit.findings);
     }
 }
 

@@ -318,6 +318,12 @@ pub struct CaseRecord {
     pub ladder: Vec<Rung>,
     /// The blocks.
     pub blocks: Vec<BlockRecord>,
+    /// Blocks that do not count, because the device held its clocks back to protect itself.
+    #[serde(default, skip_serializing_if = "crate::audit::is_zero")]
+    pub throttled: usize,
+    /// The clock of a device's multiprocessors after the blocks, in MHz, where it can be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub megahertz: Option<u32>,
     /// Batches whose every output was compared.
     pub checked: usize,
 }

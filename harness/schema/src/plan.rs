@@ -113,7 +113,7 @@ pub struct WorkspaceBuffer {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Fill {
-    /// Whatever was there: NaN bits in checked calls, the last call's leftovers in timed ones.
+    /// Whatever was there: before each call another number fills it.
     #[default]
     Poison,
     /// Zeros, written before every call and timed with it.

@@ -4,12 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::Backend;
+use crate::manifest::{Backend, Class};
 use crate::plan::{Fill, Launch};
 use crate::sandbox::{Defence, Sandbox};
 
 /// Version of this protocol.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// In place of a signal: a call went deeper than its stack.
 pub const TOO_DEEP: i32 = 0;
@@ -42,6 +42,8 @@ pub enum Request {
         version: u32,
         /// Which backend.
         backend: Backend,
+        /// How much of the candidate runs on the host.
+        class: Class,
         /// The object's file.
         object: String,
         /// Functions that must be in it.

@@ -53,7 +53,7 @@ pub(crate) fn attempt(
     // that is right in a first call only must not pass by never being called again.
     // Code on a device got its inputs when the memory was attached: it would not see others.
     let again = |attempt: &Attempt<'_>| {
-        candidate.prepares.is_some() || (candidate.class != Class::Device && !attempt.spec.heavy)
+        candidate.prepares.is_some() || (candidate.class == Class::Native && !attempt.spec.heavy)
     };
     if attempts.iter().any(again) {
         for (number, (attempt, drawn)) in

@@ -61,8 +61,8 @@ impl Loaded {
         if candidate.format > FORMAT_VERSION {
             return Err(wrong(format!("format {} is newer than {FORMAT_VERSION}", candidate.format)));
         }
-        if candidate.class == Class::Launcher && candidate.object.is_some() {
-            return Err(Absent::NotCompiled("no backend for class launcher in this version".to_owned()));
+        if candidate.class == Class::Launcher && candidate.prepares {
+            return Err(wrong("a launcher cannot prepare weights".to_owned()));
         }
         let Some(object) = &candidate.object else {
             return Err(Absent::NotCompiled(candidate.missing.unwrap_or_else(|| "not compiled".to_owned())));

@@ -120,6 +120,8 @@ impl Contestant {
             .stderr(Stdio::null())
             // The system would write to a sequence that the C library registers also while a call's memory is fenced in.
             .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
+            // A launcher's kernels cannot be loaded while its work is recorded.
+            .env("CUDA_MODULE_LOADING", "EAGER")
             .process_group(0);
         let mut child = with_files(&mut command, given_files).map_err(|error| failed("worker", &error))?;
         let requests = child.stdin.take();
@@ -134,8 +136,8 @@ impl Contestant {
         let prepare = |op: &String| ["prepare_size", "prepare"].map(|function| format!("{op}_{function}"));
         symbols.extend(candidate.prepares.iter().flat_map(prepare));
         let object = candidate.object.to_string();
-        let without = candidate.without.clone();
-        match self.ask(&Request::Load { version: WIRE_VERSION, backend, object, symbols, without }, START)? {
+        let (class, without) = (candidate.class, candidate.without.clone());
+        match self.ask(&Request::Load { version: WIRE_VERSION, backend, class, object, symbols, without }, START)? {
             Reply::Loaded { device, sandbox } => (self.device, self.sandbox) = (device, sandbox),
             other => return Err(out_of_turn(&other)),
         }

@@ -16,6 +16,7 @@ use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
 use super::latency::Pool;
+use super::lease::Lease;
 use super::output::Output;
 use super::prepare;
 use crate::kernel::{Case, Kernel};
@@ -95,6 +96,7 @@ impl Duel {
     /// A pair of fresh processes through every shape.
     fn launch(&self, number: usize, draw: &mut Draw) -> Result<Launch, Loss> {
         let first = draw.between(0, 1);
+        let _lease = Lease::take(self.manifest.backend).map_err(|error| Loss::new(FailureKind::Setup, error))?;
         let files: Vec<_> = self.pools.iter().map(|pool| pool.arena.files()).collect();
         let mut started = Vec::new();
         for side in [first, 1 - first] {

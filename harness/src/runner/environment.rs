@@ -2,9 +2,17 @@
 #![allow(clippy::disallowed_methods, reason = "this is the place")]
 
 use camino::Utf8PathBuf;
+use kopt_schema::manifest::Backend;
 
 fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// `CUDA_VISIBLE_DEVICES` and `HIP_VISIBLE_DEVICES`: what the driver takes for the first device. `--device` sets them.
+pub(crate) fn visible_devices(backend: Backend) -> String {
+    let name = if backend == Backend::Hip { "HIP_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
+    let all = text(name).unwrap_or_else(|| "0".to_owned());
+    format!("{} {}", backend.name(), all.split(',').next().unwrap_or_default())
 }
 
 /// `KOPT_SEED`: repeat this seed, hexadecimal, instead of drawing secret ones.

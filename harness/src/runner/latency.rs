@@ -15,6 +15,7 @@ use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
 use super::duel;
+use super::lease::Lease;
 use super::measurement::DeviceTime;
 use super::memory::Layout;
 use super::output::Output;
@@ -100,6 +101,7 @@ impl Bench {
         let criterion = if environment::quick_bench() { criterion.without_plots() } else { criterion };
         let mut criterion = criterion.configure_from_args();
         for shape in &self.manifest.shapes {
+            let _lease = Lease::take(self.manifest.backend).map_err(setup)?;
             self.shape(shape, &layouts, &ceilings, &mut criterion)?;
         }
         criterion.final_summary();

@@ -57,7 +57,7 @@ impl Shared {
         rustix::fs::ftruncate(&fd, len as u64)?;
         // A worker that made it shorter would take the memory away under whoever reads it.
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
-        let map = Mapping::new(&fd, len, true, &[])?;
+        let map = Mapping::with(&fd, len, true, &[], false)?;
         let mut shared = Self { fd, map, huge_pages: false };
         shared.huge_pages = shared.collapse();
         Ok(shared)
@@ -196,8 +196,20 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Maps a descriptor, `len` bytes, at an address of huge alignment, without which there are no huge pages, and takes all
-    /// rights from the fences.
+    /// rights from the fences. All pages at once: who touches them first in a call that is not timed must not be the faster
+    /// for it.
     pub(crate) fn new(fd: impl AsFd, len: usize, writable: bool, fences: &[(usize, usize)]) -> std::io::Result<Self> {
+        Self::with(fd, len, writable, fences, true)
+    }
+
+    /// The same; `populated` or not. A fresh file is filled with small pages by that.
+    fn with(
+        fd: impl AsFd,
+        len: usize,
+        writable: bool,
+        fences: &[(usize, usize)],
+        populated: bool,
+    ) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect};
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh reservation that nothing else knows; the second call replaces part of it; the fences lie inside
@@ -210,7 +222,9 @@ impl Mapping {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?;
             let aligned = reserved.cast::<u8>().add(reserved.align_offset(HUGE));
-            let base = mmap(aligned.cast(), len, protection, MapFlags::SHARED | MapFlags::FIXED, fd, 0)?.cast::<u8>();
+            let populate = if populated { MapFlags::POPULATE } else { MapFlags::empty() };
+            let flags = MapFlags::SHARED | MapFlags::FIXED | populate;
+            let base = mmap(aligned.cast(), len, protection, flags, fd, 0)?.cast::<u8>();
             for (start, length) in fences {
                 if start + length > len {
                     return Err(std::io::Error::other("a fence outside the file"));

@@ -13,6 +13,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 
 use camino::Utf8Path;
+use kopt_schema::manifest::Class;
 use kopt_schema::wire::{Blame, FIRST_MEMORY_FD, NOT_ITS_OWN, REPLY_FD, Reply, Request, TOO_DEEP, Turn, WIRE_VERSION};
 
 use super::backend::{self, Backend, BackendError, Timing, stack};
@@ -86,7 +87,7 @@ struct State {
 impl State {
     fn obey(&mut self, request: Request) -> Result<Reply, BackendError> {
         match request {
-            Request::Load { version, backend, object, symbols, without } => {
+            Request::Load { version, backend, class, object, symbols, without } => {
                 if version != WIRE_VERSION {
                     return Err(BackendError::Failed(format!("protocol {version} is not {WIRE_VERSION}")));
                 }
@@ -94,10 +95,13 @@ impl State {
                 let device = opened.device()?;
                 let draw = || getrandom::u64().map_err(|error| BackendError::Failed(error.to_string()));
                 let pass = Pass { first: draw()?, second: draw()? };
-                let confinement = sandbox::enter(backend, Utf8Path::new(&object), &without, pass);
+                let confinement = sandbox::enter(backend, class, Utf8Path::new(&object), &without, pass);
                 let sandbox = confinement.sandbox.clone();
                 self.confinement = Some(confinement);
-                opened.load(&object, &symbols)?;
+                match class {
+                    Class::Launcher => opened.load_launcher(&object, &symbols)?,
+                    Class::Native | Class::Device => opened.load(&object, &symbols)?,
+                }
                 return Ok(Reply::Loaded { device, sandbox });
             }
             Request::Ceilings { backend } if self.backend.is_none() => {

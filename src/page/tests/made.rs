@@ -101,6 +101,8 @@ fn stage(kind: StageKind, launches: usize, share: f64, words: &str) -> Stage {
                 calls: 10,
                 ladder: Vec::new(),
                 blocks: (0..10).map(block).collect(),
+                throttled: 0,
+                megahertz: None,
                 checked: 2,
             }
         };

@@ -92,6 +92,11 @@ pub(crate) trait Backend {
     /// Loads the object and finds the functions.
     fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError>;
 
+    /// Loads a launcher, whose host code queues the work, and finds its entries.
+    fn load_launcher(&mut self, _object: &str, _symbols: &[String]) -> Result<(), BackendError> {
+        Err(BackendError::Failed("class launcher is for GPUs".to_owned()))
+    }
+
     /// Maps an arena. Returns the addresses of inputs and outputs where the host's are used.
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError>;
 

@@ -6,14 +6,15 @@ use std::ffi::OsStr;
 
 use camino::Utf8Path;
 use kopt_schema::bout::{EXERCISE_DONE, EXERCISE_FAULT};
+use kopt_schema::manifest::Class;
 
 use super::{Failure, each};
 use crate::kernel::Kernel;
 use crate::package::Package;
-use crate::runner::arguments;
 use crate::runner::backend::gpu::{Gpu, driver_of};
 use crate::runner::backend::{Backend as _, BackendError};
 use crate::runner::candidate::{Absent, Loaded};
+use crate::runner::{arguments, cases};
 
 /// Elements of a case's largest buffer: enough for most paths that begin at some size.
 const ELEMENTS: usize = 1 << 24;
@@ -28,7 +29,13 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr) 
         Absent::Wrong(why) => Failure::Wrong(why),
     })?;
     let mut gpu = Gpu::open(driver_of(manifest.backend)?)?;
-    gpu.load(loaded.object.as_str(), &loaded.kernels)?;
+    if loaded.class == Class::Launcher {
+        let entries =
+            cases::entries(package, kernel)?.iter().map(|layout| layout.symbol.to_owned()).collect::<Vec<_>>();
+        gpu.load_launcher(loaded.object.as_str(), &entries)?;
+    } else {
+        gpu.load(loaded.object.as_str(), &loaded.kernels)?;
+    }
     each(package, kernel, ELEMENTS, |one| {
         let (plan, knobs) = (loaded.plan.as_ref(), &loaded.knobs);
         let entry = arguments::entry_call(kernel, one.layout, &one.case, 0, None, plan, knobs)?;

@@ -10,6 +10,7 @@ use kopt_schema::wire::Request;
 
 use super::watch::{self, Watch};
 use super::{Entrant, Judge};
+use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::tensor::Draw;
 
@@ -128,6 +129,8 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<Vec<Runn
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
     });
     ready?;
+    // What loading and mapping took is no work while it was to wait.
+    runners.iter_mut().for_each(|(_, runner)| runner.watch = Watch::new(runner.contestant.id()));
     if halts(judge) {
         runners.iter().for_each(|(_, runner)| runner.contestant.halt());
     }
@@ -201,12 +204,31 @@ impl Launch<'_> {
         let least = if one_s < TWICE_S { 2.0 } else { 1.0 };
         let affordable = (self.blocks_s / (2.0 * one_s)).max(least) as usize;
         let most = if self.judge.manifest.backend == Backend::Cpu { usize::MAX } else { DEVICE_BLOCKS };
-        for _ in 0..self.judge.bout.blocks.min(affordable).min(most) {
-            blocks.push(self.block(case, calls)?);
+        let wanted = self.judge.bout.blocks.min(affordable).min(most);
+        let mut throttled = 0;
+        while blocks.len() < wanted {
+            let block = self.block(case, calls)?;
+            // A device that protects itself is not what is compared; one that does so all the time is what there is.
+            let held_back = self.judge.gauge.as_ref().and_then(Gauge::held_back).is_some();
+            if held_back && throttled < wanted {
+                throttled += 1;
+            } else {
+                blocks.push(block);
+            }
         }
+        let megahertz = self.judge.gauge.as_ref().and_then(Gauge::megahertz);
         let name = self.judge.cases[case].shape.name.clone();
         let checked = self.checked;
-        Ok(CaseRecord { case: name, warmed_up, calls: calls as u64, ladder: rungs, blocks, checked })
+        Ok(CaseRecord {
+            case: name,
+            warmed_up,
+            calls: calls as u64,
+            ladder: rungs,
+            blocks,
+            throttled,
+            megahertz,
+            checked,
+        })
     }
 
     /// A batch of each contestant, all of one size.

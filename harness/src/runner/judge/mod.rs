@@ -36,10 +36,12 @@ use kopt_schema::sandbox::Sandbox;
 use kopt_schema::wire::Reply;
 
 use self::deck::Deck;
+use super::backend::gpu::gauge::Gauge;
 use super::backend::gpu::table::Table;
 use super::candidate::{Absent, Loaded};
 use super::cases;
 use super::contestant::{Contestant, Loss};
+use super::lease::Lease;
 use super::prepare;
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, Package};
@@ -65,6 +67,8 @@ struct Judge {
     traced: Option<(usize, Deck)>,
     entrants: Vec<Entrant>,
     bout: Bout,
+    /// Of the device, where there is one that can tell.
+    gauge: Option<Gauge>,
 }
 
 /// If this process was started as a judge, serves until the channel closes.
@@ -111,6 +115,11 @@ fn obey(
     judge: &mut Option<Judge>,
     request: JudgeRequest,
 ) -> JudgeReply {
+    let times = matches!(request, JudgeRequest::Launch { .. } | JudgeRequest::Trace { .. } | JudgeRequest::Ceilings);
+    let _lease = match judge.as_ref().filter(|_| times).map(|judge| Lease::take(judge.manifest.backend)) {
+        Some(Err(error)) => return failed(error),
+        lease => lease,
+    };
     match (request, judge) {
         (JudgeRequest::Open(bout), judge) => match Judge::open(package, kernel, bout) {
             Ok((opened, arrangement)) => {
@@ -202,6 +211,8 @@ impl Judge {
             Backend::Cpu => None,
         };
         let table = table.as_ref();
+        let place = table.and_then(|table| table.device.driver.place(table.device.id));
+        let gauge = place.and_then(|place| Gauge::open(&place));
         let decks: Result<Vec<Deck>, (Option<usize>, Loss)> = std::thread::scope(|scope| {
             let deck = |((case, seed), room)| {
                 scope.spawn(move || Deck::new(kernel, layouts_of, case, count, room, seed, table))
@@ -214,7 +225,7 @@ impl Judge {
             };
             threads.into_iter().map(join).collect()
         });
-        let judge = Self { kernel, manifest, layouts, cases, decks: decks?, traced: None, entrants, bout };
+        let judge = Self { kernel, manifest, layouts, cases, decks: decks?, traced: None, entrants, bout, gauge };
         // Which device there is, and whether there is one at all.
         let told = |loss: Loss| {
             (None, Loss { message: format!("the incumbent, when it was loaded: {}", loss.message), ..loss })

@@ -14,7 +14,7 @@ mod files;
 mod names;
 
 use camino::Utf8Path;
-use kopt_schema::manifest::Backend;
+use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::sandbox::{Defence, Force, Sandbox};
 
 pub(crate) use calls::Pass;
@@ -30,13 +30,24 @@ pub(crate) struct Confinement {
 }
 
 /// Before the candidate is loaded. What cannot be put up is said, and lowers the trust in what comes of it.
-pub(crate) fn enter(backend: Backend, object: &Utf8Path, without: &[Defence], pass: Pass) -> Confinement {
+pub(crate) fn enter(backend: Backend, class: Class, object: &Utf8Path, without: &[Defence], pass: Pass) -> Confinement {
     let mut sandbox = Sandbox::default();
     if backend != Backend::Cpu {
-        // A driver opens devices, maps what it likes and runs threads; and nothing of the candidate runs on the host.
+        // A driver opens devices, maps what it likes and runs threads; and of the candidate only a launcher runs on the host.
         let _ = calls::no_new_privileges();
         for defence in [Defence::Files, Defence::SystemCalls, Defence::CleanCalls, Defence::Memory] {
-            sandbox.add(defence, Force::NotNeeded, "the candidate has no host code, and the driver needs the system");
+            match class {
+                Class::Launcher => {
+                    sandbox.add(defence, Force::None, "the driver needs the system, and a launcher is beside it")
+                }
+                Class::Native | Class::Device => {
+                    sandbox.add(
+                        defence,
+                        Force::NotNeeded,
+                        "the candidate has no host code, and the driver needs the system",
+                    );
+                }
+            }
         }
         return Confinement { sandbox, pending: None };
     }

@@ -105,6 +105,7 @@ const CALLS: &[(i64, &str)] = &[
     (libc::SYS_rseq, "rseq"),
     (libc::SYS_rt_sigaction, "rt_sigaction"),
     (libc::SYS_rt_sigprocmask, "rt_sigprocmask"),
+    (libc::SYS_rt_sigreturn, "rt_sigreturn"),
     (libc::SYS_sched_getaffinity, "sched_getaffinity"),
     (libc::SYS_sched_setaffinity, "sched_setaffinity"),
     (libc::SYS_sched_setattr, "sched_setattr"),

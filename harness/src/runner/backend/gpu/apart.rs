@@ -35,7 +35,7 @@ impl Gpu {
             buffers: allocated.iter().map(place).collect::<Result<_, BackendError>>()?,
             entries: Vec::new(),
         };
-        let prepared = Prepared::new(&self.device, &self.functions, &arena, [0, 0], entry)?;
+        let prepared = Prepared::new(&self.device, &self.object, &arena, [0, 0], entry)?;
         prepared.enqueue(&self.device, 0)?;
         self.device.synchronize()
     }

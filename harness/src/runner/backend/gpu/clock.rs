@@ -41,13 +41,19 @@ impl Clock {
         self.elapsed(self.events[0])
     }
 
-    /// Seconds of `calls`, each after the cache was overwritten.
-    pub(super) fn cold(&self, calls: u64, run: impl Fn(u64) -> Result<(), BackendError>) -> Result<f64, BackendError> {
+    /// Seconds of `calls`, each after `ready` and after the cache was overwritten.
+    pub(super) fn cold(
+        &self,
+        calls: u64,
+        ready: impl Fn(u64) -> Result<(), BackendError>,
+        run: impl Fn(u64) -> Result<(), BackendError>,
+    ) -> Result<f64, BackendError> {
         let mut seconds = 0.0;
         let mut done = 0;
         while done < calls {
             let chunk = (calls - done).min(EVENTS as u64);
             for (call, (start, end)) in (done..done + chunk).zip(&self.events) {
+                ready(call)?;
                 self.overwrite_cache(call.to_le_bytes()[0])?;
                 self.record(*start)?;
                 run(call)?;
@@ -73,7 +79,7 @@ impl Clock {
                 // SAFETY: both allocations are this long.
                 Ok(unsafe { self.device.driver.copy(to.address, from.address, COPIED, self.device.stream) }?)
             };
-            best = best.min(self.cold(1, copy)?);
+            best = best.min(self.cold(1, |_| Ok(()), copy)?);
         }
         Ok(2.0 * COPIED as f64 / best)
     }

@@ -8,7 +8,8 @@ use cudarc::driver::sys::{self, CUmemAllocationHandleType_enum as HandleType};
 
 use super::super::BackendError;
 use super::driver::{
-    Access, Context, Done, Driver, Event, Function, Geometry, Handle, Meaning, Module, Refused, Stream,
+    self, Access, Context, Done, Driver, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece, Refused,
+    Replay, Stream,
 };
 
 /// The judge's kernels, for any NVIDIA GPU: the driver compiles them when they are loaded.
@@ -64,6 +65,13 @@ impl Driver for Cuda {
 
     fn name(&self, device: i32) -> Done<String> {
         result::device::get_name(device).of("cuDeviceGetName")
+    }
+
+    fn place(&self, device: i32) -> Option<String> {
+        let mut bytes = [0u8; 32];
+        // SAFETY: the device is valid, and as many bytes may be written as there are.
+        let told = unsafe { sys::cuDeviceGetPCIBusId(bytes.as_mut_ptr().cast(), bytes.len() as i32, device) };
+        (told == sys::CUresult::CUDA_SUCCESS).then(|| driver::text(&bytes))
     }
 
     fn cache(&self, device: i32) -> Done<usize> {
@@ -189,6 +197,44 @@ impl Driver for Cuda {
             .of("cuLaunchKernelEx")
     }
 
+    unsafe fn begin_recording(&self, stream: Stream) -> Done<()> {
+        // Any thread's calls that would not be recorded are refused meanwhile.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        // SAFETY: the caller's stream is one of `stream`.
+        unsafe { result::stream::begin_capture(stream.0.cast(), mode) }.of("cuStreamBeginCapture")
+    }
+
+    unsafe fn end_recording(&self, stream: Stream) -> Done<Graph> {
+        // SAFETY: as above.
+        let graph = unsafe { result::stream::end_capture(stream.0.cast()) }.of("cuStreamEndCapture")?;
+        Ok(Graph(graph.cast()))
+    }
+
+    unsafe fn pieces(&self, graph: Graph) -> Done<Vec<Piece>> {
+        let mut count = 0;
+        // SAFETY: the graph is the caller's; without a place for nodes their number is told.
+        unsafe { sys::cuGraphGetNodes(graph.0.cast(), std::ptr::null_mut(), &mut count) }.of("cuGraphGetNodes")?;
+        let mut nodes: Vec<sys::CUgraphNode> = vec![std::ptr::null_mut(); count];
+        if count > 0 {
+            // SAFETY: there is a place for each.
+            unsafe { sys::cuGraphGetNodes(graph.0.cast(), nodes.as_mut_ptr(), &mut count) }.of("cuGraphGetNodes")?;
+        }
+        nodes.into_iter().take(count).map(piece).collect()
+    }
+
+    unsafe fn replay(&self, graph: Graph) -> Done<Replay> {
+        // SAFETY: the graph is the caller's, and not used again.
+        let replay = unsafe { result::graph::instantiate(graph.0.cast(), sys::CUgraphInstantiate_flags(0)) };
+        // SAFETY: as above; what was made of it is its own.
+        let _ = unsafe { sys::cuGraphDestroy(graph.0.cast()) };
+        Ok(Replay(replay.of("cuGraphInstantiate")?.cast()))
+    }
+
+    unsafe fn queue(&self, replay: Replay, stream: Stream) -> Done<()> {
+        // SAFETY: both are the caller's.
+        unsafe { result::graph::launch(replay.0.cast(), stream.0.cast()) }.of("cuGraphLaunch")
+    }
+
     fn alloc(&self, len: usize) -> Done<u64> {
         // SAFETY: a fresh allocation; what it holds is never read as anything but bytes of the device.
         unsafe { result::malloc_sync(len) }.of("cuMemAlloc")
@@ -303,6 +349,27 @@ impl Driver for Cuda {
         // SAFETY: the range was mapped for the caller, and all work on it has been waited for.
         unsafe { sys::cuMemUnmap(address, len) }.of("cuMemUnmap")
     }
+}
+
+/// What a node of a graph is.
+fn piece(node: sys::CUgraphNode) -> Done<Piece> {
+    use sys::CUgraphNodeType as Kind;
+    let mut kind = Kind::CU_GRAPH_NODE_TYPE_EMPTY;
+    // SAFETY: the node is of a graph that is there, and one number is written to a variable of this frame.
+    unsafe { sys::cuGraphNodeGetType(node, &mut kind) }.of("cuGraphNodeGetType")?;
+    Ok(match kind {
+        Kind::CU_GRAPH_NODE_TYPE_KERNEL
+        | Kind::CU_GRAPH_NODE_TYPE_MEMCPY
+        | Kind::CU_GRAPH_NODE_TYPE_MEMSET
+        | Kind::CU_GRAPH_NODE_TYPE_EMPTY
+        | Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC
+        | Kind::CU_GRAPH_NODE_TYPE_MEM_FREE => Piece::OnDevice,
+        Kind::CU_GRAPH_NODE_TYPE_HOST => Piece::Elsewhere("a function of the host"),
+        Kind::CU_GRAPH_NODE_TYPE_GRAPH => Piece::Elsewhere("a graph of its own"),
+        Kind::CU_GRAPH_NODE_TYPE_WAIT_EVENT => Piece::Elsewhere("an event from outside to wait for"),
+        Kind::CU_GRAPH_NODE_TYPE_EVENT_RECORD => Piece::Elsewhere("an event for somebody outside"),
+        _ => Piece::Elsewhere("a semaphore, or something else that others see"),
+    })
 }
 
 fn location(device: i32) -> sys::CUmemLocation {

@@ -31,6 +31,23 @@ pub(crate) struct Function(pub *mut c_void);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Handle(pub u64);
 
+/// Work that was recorded instead of queued.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Graph(pub *mut c_void);
+
+/// Recorded work, ready to be queued.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replay(pub *mut c_void);
+
+/// A piece of recorded work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// A kernel, or something else that the device does by itself.
+    OnDevice,
+    /// Something that is done or waited for elsewhere.
+    Elsewhere(&'static str),
+}
+
 /// What a mapping allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -131,6 +148,11 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// The name of a device.
     fn name(&self, device: i32) -> Done<String>;
 
+    /// Where on the bus a device is, for those who can look up more by it.
+    fn place(&self, _device: i32) -> Option<String> {
+        None
+    }
+
     /// Bytes of the largest cache between the device's memory and its kernels.
     fn cache(&self, device: i32) -> Done<usize>;
 
@@ -182,6 +204,21 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
         stream: Stream,
         parameters: &mut [*mut c_void],
     ) -> Done<()>;
+
+    /// Records what is queued on a stream from here on, and runs nothing of it.
+    unsafe fn begin_recording(&self, stream: Stream) -> Done<()>;
+
+    /// What was recorded since. Refused where work went to a stream that this one does not wait for in the end.
+    unsafe fn end_recording(&self, stream: Stream) -> Done<Graph>;
+
+    /// The pieces of recorded work.
+    unsafe fn pieces(&self, graph: Graph) -> Done<Vec<Piece>>;
+
+    /// Makes recorded work ready to be queued, as often as one likes, and gives the recording back.
+    unsafe fn replay(&self, graph: Graph) -> Done<Replay>;
+
+    /// Queues recorded work.
+    unsafe fn queue(&self, replay: Replay, stream: Stream) -> Done<()>;
 
     /// Memory that no other process can reach.
     fn alloc(&self, len: usize) -> Done<u64>;

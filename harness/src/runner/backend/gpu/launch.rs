@@ -1,4 +1,5 @@
-//! One call as the launch plan says: its kernels with their grids, its arguments for each window, its scratch memory.
+//! One call: as the launch plan says, its kernels with their grids, its arguments for each window, its scratch memory; or as a
+//! launcher queues it.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,42 +11,60 @@ use super::super::BackendError;
 use super::device::Device;
 use super::driver::{Function, Geometry};
 use super::memory::Buffer;
+use super::object::{Entry, Object};
+use super::recording::Recording;
 
 /// Dynamic shared memory beyond this must be asked for.
 const PLAIN_SHARED: u32 = 48 << 10;
 
 /// An entry, ready to be queued.
 pub(super) struct Prepared {
-    functions: Vec<Function>,
+    work: Work,
     /// One a window: the args struct, aligned.
     args: Vec<Box<[u64]>>,
     entry: EntryCall,
     scratch: Vec<(Buffer, Fill)>,
 }
 
+/// What a call does.
+enum Work {
+    /// A kernel for each launch of the plan.
+    Planned(Vec<Function>),
+    /// One a window.
+    Recorded(Vec<Recording>),
+}
+
 impl Prepared {
     /// `addresses` are those of the inputs and of the outputs on the device.
     pub(super) fn new(
         device: &Arc<Device>,
-        functions: &[(String, Function)],
+        object: &Object,
         arena: &Arena,
         addresses: [u64; 2],
         entry: &EntryCall,
     ) -> Result<Self, BackendError> {
         let windows = arena.buffers.first().map_or(0, |buffer| buffer.offsets.len());
-        let args = (0..windows).map(|window| arguments(arena, addresses, entry, window)).collect();
-        let functions =
-            entry.launches.iter().map(|launch| function(device, functions, launch)).collect::<Result<_, _>>()?;
+        let args: Vec<Box<[u64]>> = (0..windows).map(|window| arguments(arena, addresses, entry, window)).collect();
+        let work = match object.entry(&entry.symbol) {
+            Some(launcher) => Work::Recorded(recordings(device, launcher?, &args)?),
+            None => {
+                let functions = entry.launches.iter().map(|launch| function(device, object, launch));
+                Work::Planned(functions.collect::<Result<_, _>>()?)
+            }
+        };
         let scratch = entry.workspace.iter().map(|scratch| Ok((Buffer::new(device, scratch.bytes)?, scratch.fill)));
         let scratch = scratch.collect::<Result<_, BackendError>>()?;
-        Ok(Self { functions, args, entry: entry.clone(), scratch })
+        Ok(Self { work, args, entry: entry.clone(), scratch })
     }
 
-    /// Queues what makes scratch memory that may hold anything hold what no kernel expects.
-    pub(super) fn spoil(&self, device: &Device) -> Result<(), BackendError> {
+    /// Queues what makes scratch memory that may hold anything hold what no kernel expects: nothing of an earlier call, and
+    /// not the same each time. A maximum drops a NaN, and a sum a zero: other numbers have their turn.
+    pub(super) fn spoil(&self, device: &Device, call: u64) -> Result<(), BackendError> {
+        const BYTES: [u8; 6] = [0xff, 0x7f, 0x42, 0xc2, 0x01, 0x00];
+        let byte = BYTES[usize::try_from(call % BYTES.len() as u64).unwrap_or(0)];
         for (buffer, _) in self.scratch.iter().filter(|(buffer, fill)| *fill != Fill::Zero && buffer.len > 0) {
             // SAFETY: the allocation is this long.
-            unsafe { device.driver.set(buffer.address, 0xff, buffer.len, device.stream) }?;
+            unsafe { device.driver.set(buffer.address, byte, buffer.len, device.stream) }?;
         }
         Ok(())
     }
@@ -56,8 +75,13 @@ impl Prepared {
             // SAFETY: the allocation is this long.
             unsafe { device.driver.set(buffer.address, 0, buffer.len, device.stream) }?;
         }
-        let args = self.args.get(window).ok_or_else(|| BackendError::Failed(format!("there is no window {window}")))?;
-        for (launch, function) in self.entry.launches.iter().zip(&self.functions) {
+        let missing = || BackendError::Failed(format!("there is no window {window}"));
+        let args = self.args.get(window).ok_or_else(missing)?;
+        let functions = match &self.work {
+            Work::Recorded(recordings) => return recordings.get(window).ok_or_else(missing)?.enqueue(device),
+            Work::Planned(functions) => functions,
+        };
+        for (launch, function) in self.entry.launches.iter().zip(functions) {
             let mut parameters: Vec<*mut c_void> = match &launch.fields {
                 None => vec![args.as_ptr().cast_mut().cast()],
                 Some(names) => names.iter().map(|name| self.field(args, name)).collect(),
@@ -100,12 +124,27 @@ fn arguments(arena: &Arena, addresses: [u64; 2], entry: &EntryCall, window: usiz
     words
 }
 
-fn function(device: &Device, known: &[(String, Function)], launch: &Launch) -> Result<Function, BackendError> {
-    let found = known.iter().find(|(name, _)| *name == launch.kernel);
-    let (_, function) = found.ok_or_else(|| BackendError::Failed(format!("`{}` was not loaded", launch.kernel)))?;
+fn function(device: &Device, object: &Object, launch: &Launch) -> Result<Function, BackendError> {
+    let function = object.function(&launch.kernel)?;
     if launch.shared > PLAIN_SHARED {
         // SAFETY: the function belongs to the loaded module.
-        unsafe { device.driver.allow_shared(*function, launch.shared) }?;
+        unsafe { device.driver.allow_shared(function, launch.shared) }?;
     }
-    Ok(*function)
+    Ok(function)
+}
+
+/// What a launcher queues for each window.
+fn recordings(device: &Device, launcher: Entry, args: &[Box<[u64]>]) -> Result<Vec<Recording>, BackendError> {
+    let mut recordings = Vec::with_capacity(args.len());
+    for args in args {
+        recordings.push(Recording::of(device, || {
+            // SAFETY: the struct has the layout of the header that the object was compiled with; what host code of the
+            // candidate does, it does in a process whose only purpose is to run it.
+            match unsafe { launcher(args.as_ptr().cast(), device.stream.0) } {
+                0 => Ok(()),
+                code => Err(BackendError::Returned(code)),
+            }
+        })?);
+    }
+    Ok(recordings)
 }

@@ -1,8 +1,9 @@
 //! A GPU through its driver, loaded at run time: a machine without one builds and runs everything else.
 //!
 //! The object is device code (a cubin, a code object), and one call is what the launch plan says: no host code of the
-//! candidate exists. What differs between vendors is behind one trait; nothing of HIP has run on hardware, only on a
-//! stand-in for its library (`harness/tests/hip`).
+//! candidate exists. Or it is a launcher, whose host code queues the work: that is recorded, and trusted less. What differs
+//! between vendors is behind one trait; nothing of HIP has run on hardware, only on a stand-in for its library
+//! (`harness/tests/hip`).
 //!
 //! | module | what |
 //! |---|---|
@@ -11,9 +12,12 @@
 //! | `hip` | AMD's, through `libamdhip64` |
 //! | `device` | the first device and its context |
 //! | `memory` | buffers, and pages that one process owns and others map |
-//! | `launch` | one call of a launch plan |
+//! | `object` | what is loaded: device code, or a launcher |
+//! | `launch` | one call of a launch plan, or of a launcher |
+//! | `recording` | what a launcher queues |
 //! | `apart` | one whose buffers are apart, for tools that watch memory |
 //! | `clock` | events, and caches that hold nothing of the next call |
+//! | `gauge` | what holds the clocks back |
 //! | `table` | the judge's own kernels |
 
 #![allow(unsafe_code, reason = "the driver's interface")]
@@ -23,12 +27,14 @@ mod clock;
 mod cuda;
 mod device;
 pub(crate) mod driver;
+pub(crate) mod gauge;
 pub(crate) mod hip;
 mod launch;
 pub(crate) mod memory;
+mod object;
+mod recording;
 pub(crate) mod table;
 
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,9 +44,10 @@ use kopt_schema::wire::Arena;
 
 use self::clock::Clock;
 use self::device::Device;
-use self::driver::{Access, Driver, Function, Meaning};
+use self::driver::{Access, Driver};
 use self::launch::Prepared;
 use self::memory::{Buffer, Pages};
+use self::object::Object;
 use super::{Backend, BackendError, Ceilings, Timing};
 use crate::runner::memory::Mapping;
 
@@ -56,9 +63,11 @@ pub(crate) fn driver_of(backend: manifest::Backend) -> Result<&'static dyn Drive
 /// A GPU with a loaded object.
 pub(crate) struct Gpu {
     device: Arc<Device>,
-    functions: Vec<(String, Function)>,
+    object: Object,
     arenas: Vec<Attached>,
     clock: Option<Clock>,
+    /// Calls before which scratch memory was spoiled.
+    spoiled: u64,
 }
 
 struct Attached {
@@ -90,7 +99,7 @@ impl Gpu {
         let device = Arc::new(Device::open(driver)?);
         // A candidate must not keep data in the second-level cache.
         driver.forbid_persisting();
-        Ok(Self { device, functions: Vec::new(), arenas: Vec::new(), clock: None })
+        Ok(Self { device, object: Object::Device(Vec::new()), arenas: Vec::new(), clock: None, spoiled: 0 })
     }
 
     fn map(&self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<Memory, BackendError> {
@@ -121,35 +130,30 @@ impl Backend for Gpu {
     }
 
     fn load(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError> {
-        let image = std::fs::read(object)?;
-        let (driver, object) = (self.device.driver, self.device.driver.object());
-        // SAFETY: the image is whole (its digest was compared), and the driver copies what it needs.
-        let module = unsafe { driver.module(image.as_ptr().cast()) }
-            .map_err(|refused| BackendError::Failed(format!("the {object} does not load here: {refused}")))?;
-        for symbol in symbols {
-            let name = CString::new(symbol.as_str()).map_err(|error| BackendError::Failed(error.to_string()))?;
-            // SAFETY: the module is loaded, and stays so.
-            let function = unsafe { driver.function(module, name) }.map_err(|refused| match refused.meaning {
-                Meaning::NotFound => {
-                    BackendError::Failed(format!("the {object} has no kernel `{symbol}`; is it extern \"C\"?"))
-                }
-                _ => refused.into(),
-            })?;
-            self.functions.push((symbol.clone(), function));
-        }
+        self.object = Object::device(self.device.driver, object, symbols)?;
         Ok(())
+    }
+
+    fn load_launcher(&mut self, object: &str, symbols: &[String]) -> Result<(), BackendError> {
+        self.object = Object::launcher(object, symbols)?;
+        // Constructors have run.
+        self.device.here()
     }
 
     fn attach(&mut self, arena: &Arena, inputs: OwnedFd, outputs: OwnedFd) -> Result<(u64, u64), BackendError> {
         let memory = self.map(arena, inputs, outputs)?;
         let addresses = memory.addresses();
-        let prepared = |entry| Prepared::new(&self.device, &self.functions, arena, addresses, entry);
+        let prepared = |entry| Prepared::new(&self.device, &self.object, arena, addresses, entry);
         let calls = arena.entries.iter().map(prepared).collect::<Result<_, _>>()?;
+        // Host code of a launcher may have allowed some, and runs no more from here on.
+        self.device.driver.forbid_persisting();
         self.arenas.push(Attached { memory, calls });
         Ok((0, 0))
     }
 
     fn call(&mut self, arena: usize, entry: usize, window: usize) -> Result<i32, BackendError> {
+        self.spoiled = self.spoiled.wrapping_add(1);
+        let spoiled = self.spoiled;
         let attached = self.attached(arena)?;
         let prepared = attached.calls.get(entry).ok_or_else(|| BackendError::Failed("no such entry".to_owned()))?;
         if let Memory::Copied { outputs, host, .. } = &attached.memory {
@@ -157,7 +161,7 @@ impl Backend for Gpu {
             let poisoned = unsafe { std::slice::from_raw_parts(host.address(0), outputs.len) };
             memory::upload(&self.device, outputs.address, poisoned)?;
         }
-        prepared.spoil(&self.device)?;
+        prepared.spoil(&self.device, spoiled)?;
         prepared.enqueue(&self.device, window)?;
         self.device.synchronize()?;
         if let Memory::Copied { outputs, host, .. } = &attached.memory {
@@ -169,6 +173,8 @@ impl Backend for Gpu {
     }
 
     fn time(&mut self, timing: &Timing<'_>) -> Result<f64, BackendError> {
+        let spoiled = self.spoiled;
+        self.spoiled = spoiled.wrapping_add(timing.calls.max(1));
         if self.clock.is_none() {
             self.clock = Some(Clock::new(&self.device)?);
         }
@@ -178,7 +184,15 @@ impl Backend for Gpu {
             let window = timing.windows[usize::try_from(call).unwrap_or(0) % timing.windows.len()];
             timing.entries.iter().try_for_each(|entry| attached.calls[*entry].enqueue(&self.device, window))
         };
-        let seconds = if timing.cold { clock.cold(timing.calls, run)? } else { clock.hot(timing.calls, run)? };
+        // Scratch memory is no memory of past calls. Hot calls, which nothing is decided by, are spoiled once.
+        let ready = |call: u64| {
+            let spoiled = spoiled.wrapping_add(call);
+            timing.entries.iter().try_for_each(|entry| attached.calls[*entry].spoil(&self.device, spoiled))
+        };
+        let seconds = match timing.cold {
+            true => clock.cold(timing.calls, ready, run)?,
+            false => ready(0).and_then(|()| clock.hot(timing.calls, run))?,
+        };
         // A wait of some hundred nanoseconds cannot be put behind each kernel exactly: the known slowdown is waited for
         // once, here, so that the judge's clock sees it too.
         let end = Instant::now() + Duration::from_secs_f64(seconds * timing.handicap);

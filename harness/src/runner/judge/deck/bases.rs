@@ -15,6 +15,19 @@ use crate::tensor::{Draw, Expected, Tensors, Values, encode};
 const MOST: u64 = 64;
 const REFERENCE_S: f64 = 1.0;
 
+/// There is only one where the reference takes longer than this, or the bases take so many bytes.
+const SLOW_REFERENCE_S: f64 = 10.0;
+const HELD: usize = 4 << 30;
+
+/// Bases are at least this many, or two where the reference takes long: turns of one tensor have all in common that does not turn,
+/// and a kernel that keeps it would have it right each time.
+const LEAST: u64 = 4;
+
+/// What bases are drawn from, in turn, where the operator has it: a kernel that is quick, or right, on normal numbers only is
+/// neither. Not those that leave the range when they are scaled.
+const DEALT: [Distribution; 5] =
+    [Distribution::Normal, Distribution::Negative, Distribution::Outlier, Distribution::Masked, Distribution::Uniform];
+
 /// A bout can deal at least this many contents before one returns, if the reference leaves the time.
 const CONTENTS: u64 = 512;
 
@@ -51,16 +64,21 @@ pub(super) struct Known {
 /// Draws and evaluates bases, of which each gives so many `variants`; how many there are now.
 pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, variants: u64, source: &mut Draw) -> usize {
     let begun = std::time::Instant::now();
-    let (mut bases, mut inputs, mut outputs) = (0, 0.., 0..);
-    for number in 0..CONTENTS.div_ceil(variants).clamp(1, MOST) {
-        if number > 1 && begun.elapsed().as_secs_f64() > REFERENCE_S {
+    let known = kernel.distributions();
+    let dealt: Vec<Distribution> = DEALT.into_iter().filter(|one| known.contains(one)).collect();
+    let (mut bases, mut held, mut inputs, mut outputs) = (0, 0, 0.., 0..);
+    for number in 0..CONTENTS.div_ceil(variants).clamp(LEAST, MOST) {
+        let turn = usize::try_from(number).unwrap_or(0);
+        let distribution = dealt.get(turn % dealt.len().max(1)).copied().unwrap_or(Distribution::Normal);
+        let elapsed = begun.elapsed().as_secs_f64();
+        if (number > 1 && elapsed > REFERENCE_S) || (number > 0 && (elapsed > SLOW_REFERENCE_S || held > HELD)) {
             break;
         }
         // Entries that read the same weight get the same one.
         let mut weights = Tensors::default();
         for entry in entries.iter_mut() {
             let symbol = entry.layout.symbol;
-            let mut tensors = kernel.inputs(symbol, case, Distribution::Normal, source);
+            let mut tensors = kernel.inputs(symbol, case, distribution, source);
             let buffers = kernel.buffers(symbol, case);
             for buffer in buffers.iter().filter(|buffer| is_weight(buffer)) {
                 match (weights.get(buffer.name), tensors.get(buffer.name)) {
@@ -69,7 +87,7 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
                     (None, None) => {}
                 }
             }
-            let expected = kernel.expect(symbol, case, &tensors, Distribution::Normal.rounding());
+            let expected = kernel.expect(symbol, case, &tensors, distribution.rounding());
             let read = buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
             let input = |((index, buffer), number): ((usize, &Buffer), usize)| {
                 let mut bytes = vec![0; buffer.bytes()];
@@ -84,6 +102,14 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
             entry.bases.push(Arc::new(Base { inputs: read.zip(inputs.by_ref()).map(input).collect(), outputs }));
         }
         bases += 1;
+        // A value and a bound in f64 for each element of an output.
+        let of = |entry: &Entry| {
+            entry.bases.last().map_or(0, |base| {
+                let inputs: usize = base.inputs.iter().map(|input| input.bytes.len()).sum();
+                inputs + 16 * base.outputs.iter().map(|output| output.expected.values.len()).sum::<usize>()
+            })
+        };
+        held += entries.iter().map(of).sum::<usize>();
     }
     bases
 }

@@ -63,9 +63,9 @@ static MXCSR: u32 = 0x1f80;
 const MXCSR_STATUS: u32 = 0x3f;
 /// Default of the control word of the x87.
 const CONTROL: u16 = 0x37f;
-/// Components that are reset: x87, SSE, AVX, AVX-512 (three of them), the further general registers of APX. Not the
-/// rights of memory keys, which the system sets.
-const COMPONENTS: u32 = 0xe7 | 1 << 19;
+/// Components that are reset: whatever the processor has, such as x87, SSE, AVX, AVX-512, tiles and their configuration, the
+/// further general registers of APX. Not the rights of memory keys, which the system sets.
+const COMPONENTS: u32 = !(1 << 9);
 /// Direction, nested task, alignment check.
 const FLAGS: u64 = 1 << 10 | 1 << 14 | 1 << 18;
 

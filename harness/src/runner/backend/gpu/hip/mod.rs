@@ -20,7 +20,8 @@ use self::compiler::Compiler;
 use self::library::{Functions, Location, Property, Rights, Words, symbol};
 use super::super::BackendError;
 use super::driver::{
-    self, Access, Context, Done, Driver, Event, Function, Geometry, Handle, Meaning, Module, Refused, Stream,
+    self, Access, Context, Done, Driver, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece, Refused,
+    Replay, Stream,
 };
 
 /// Numbers of the headers.
@@ -275,6 +276,26 @@ impl Driver for Hip {
         }
         // SAFETY: the caller's promise.
         unsafe { self.launch(function, geometry, stream, parameters) }
+    }
+
+    unsafe fn begin_recording(&self, _stream: Stream) -> Done<()> {
+        self.checked("hipStreamBeginCapture", NOT_SUPPORTED).map_err(|refused| refused.at("launchers"))
+    }
+
+    unsafe fn end_recording(&self, _stream: Stream) -> Done<Graph> {
+        self.checked("hipStreamEndCapture", NOT_SUPPORTED).map(|()| Graph(std::ptr::null_mut()))
+    }
+
+    unsafe fn pieces(&self, _graph: Graph) -> Done<Vec<Piece>> {
+        Ok(Vec::new())
+    }
+
+    unsafe fn replay(&self, _graph: Graph) -> Done<Replay> {
+        self.checked("hipGraphInstantiate", NOT_SUPPORTED).map(|()| Replay(std::ptr::null_mut()))
+    }
+
+    unsafe fn queue(&self, _replay: Replay, _stream: Stream) -> Done<()> {
+        self.checked("hipGraphLaunch", NOT_SUPPORTED)
     }
 
     fn alloc(&self, len: usize) -> Done<u64> {
