@@ -136,6 +136,11 @@ pub trait Kernel: Send + Sync {
         Distribution::FINITE.to_vec()
     }
 
+    /// And for one of its entries.
+    fn distributions_of(&self, _entry: &str) -> Vec<Distribution> {
+        self.distributions()
+    }
+
     /// The inputs of a trial. By default every input is drawn from `distribution`.
     fn inputs(&self, entry: &str, case: &Case, distribution: Distribution, draw: &mut Draw) -> Tensors {
         let mut tensors = Tensors::default();
@@ -223,6 +228,9 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn distributions(&self) -> Vec<Distribution> {
         (**self).distributions()
+    }
+    fn distributions_of(&self, entry: &str) -> Vec<Distribution> {
+        (**self).distributions_of(entry)
     }
     fn inputs(&self, entry: &str, case: &Case, distribution: Distribution, draw: &mut Draw) -> Tensors {
         (**self).inputs(entry, case, distribution, draw)

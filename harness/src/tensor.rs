@@ -176,10 +176,10 @@ impl Draw {
     pub fn scaled(&mut self, buffer: &Buffer, distribution: Distribution, scales: Scales) -> Values {
         let (len, row) = (buffer.len, buffer.row.max(1));
         let mut values: Vec<f32> = match distribution {
-            Distribution::Normal => self.many(len, Self::normal),
-            Distribution::Large => self.many(len, |draw| draw.normal() * scales.large),
-            Distribution::Tiny => self.many(len, |draw| draw.normal() * scales.tiny),
-            Distribution::Negative => self.many(len, |draw| -draw.unit().abs()),
+            Distribution::Normal => self.normals(len, 1.0),
+            Distribution::Large => self.normals(len, scales.large),
+            Distribution::Tiny => self.normals(len, scales.tiny),
+            Distribution::Negative => self.units(len, |unit| -unit.abs()),
             Distribution::ConstantRows => {
                 let rows: Vec<f32> = (0..len.div_ceil(row)).map(|_| self.normal()).collect();
                 let mut values = vec![0.0; len];
@@ -191,26 +191,48 @@ impl Draw {
             }
             Distribution::Denormal => {
                 let smallest = buffer.dtype.smallest_normal() as f32;
-                self.many(len, |draw| draw.unit() * smallest)
+                self.units(len, |unit| unit * smallest)
             }
-            _ => self.many(len, Self::unit),
+            _ => self.units(len, |unit| unit),
         };
         round_all(&mut values, buffer.dtype);
         self.plant(&mut values, row, distribution, scales, buffer.dtype);
         Values::Float(values)
     }
 
+    fn normals(&mut self, len: usize, scale: f32) -> Vec<f32> {
+        self.many(len, |draw, values| values.iter_mut().for_each(|value| *value = draw.normal() * scale))
+    }
+
+    /// What is made of each number that [`unit`](Self::unit) gives.
+    fn units(&mut self, len: usize, made: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
+        self.many(len, |draw, values| {
+            // The source's bits by whole blocks, and the same numbers as one by one: eight at a time.
+            let mut block = [0; 4 * 1024];
+            for values in values.chunks_mut(block.len() / 4) {
+                let bytes = &mut block[..4 * values.len()];
+                draw.rng.fill_bytes(bytes);
+                for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(4)) {
+                    let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                    // 23 of them as the digits of a number from 1 to 2.
+                    *value = made((f32::from_bits(bits >> 9 | 0x3f80_0000) - 1.0) * 2.0 - 1.0);
+                }
+            }
+        })
+    }
+
     /// Many numbers. Of very many each part has a source of its own, so that all processors can draw.
-    fn many(&mut self, len: usize, one: impl Fn(&mut Self) -> f32 + Sync) -> Vec<f32> {
+    fn many(&mut self, len: usize, fill: impl Fn(&mut Self, &mut [f32]) + Sync) -> Vec<f32> {
+        let mut values = vec![0.0; len];
         if len <= parallel::PART {
-            return (0..len).map(|_| one(self)).collect();
+            fill(self, &mut values);
+            return values;
         }
         let seed = self.bits();
-        let mut values = vec![0.0; len];
         parallel::each(values.chunks_mut(parallel::PART).enumerate(), |(part, values)| {
             let mut draw = Self::new(seed, "part");
             draw.rng.set_stream(part as u64);
-            values.iter_mut().for_each(|value| *value = one(&mut draw));
+            fill(&mut draw, values);
         });
         values
     }
@@ -272,6 +294,15 @@ mod tests {
             let mut bytes = vec![0; buffer.bytes()];
             encode(&drawn, dtype, &mut bytes);
             assert!((0..buffer.len).all(|index| decode(&bytes, index, dtype) == f64::from(values[index])), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_drawn_by_blocks_are_those_drawn_one_by_one() {
+        for len in [0, 1, 5, 1023, 1025, 5000] {
+            let (mut many, mut single) = (Draw::new(3, "x"), Draw::new(3, "x"));
+            assert_eq!(many.units(len, |unit| unit), (0..len).map(|_| single.unit()).collect::<Vec<_>>());
+            assert_eq!((many.bits(), many.unit()), (single.bits(), single.unit()), "and so are those after {len}");
         }
     }
 

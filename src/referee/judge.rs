@@ -33,8 +33,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// A judge that was told that nothing more comes ends within this, or is ended.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What would make a judge do something else than it is asked.
-const WITHHELD: [&str; 7] =
-    ["KOPT_BENCH", "KOPT_CANDIDATE", "KOPT_DUEL", "KOPT_OUT", "KOPT_SEED", "KOPT_SEEDS", "KOPT_TIMEOUT"];
+const WITHHELD: [&str; 8] =
+    ["KOPT_BENCH", "KOPT_CANDIDATE", "KOPT_DUEL", "KOPT_OUT", "KOPT_SEED", "KOPT_SEEDS", "KOPT_TIMEOUT", "KOPT_TRIALS"];
 
 /// A running judge.
 #[derive(Debug)]

@@ -138,6 +138,7 @@ pub fn plain_test(
             .current_dir(&root)
             .envs([KEEPS_MEMORY])
             .env("KOPT_SEEDS", "1")
+            .env("KOPT_TRIALS", "few")
             .env("CARGO_TARGET_DIR", folder.join("judge"))
             .args(["test", "--profile", "bench", "--quiet"]);
         command.args(["--package", name, "--test", "correctness"]).args(lean(&root, &[name])).args(arguments);

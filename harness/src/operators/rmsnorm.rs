@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use kopt_schema::DType;
 use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
@@ -74,9 +76,11 @@ impl Kernel for RmsNorm {
         [&Distribution::FINITE[..], &[Distribution::Infinite, Distribution::NotANumber]].concat()
     }
 
+    fn distributions_of(&self, entry: &str) -> Vec<Distribution> {
+        if entry == BACKWARD { Distribution::FINITE.to_vec() } else { self.distributions() }
+    }
+
     fn inputs(&self, entry: &str, case: &Case, distribution: Distribution, draw: &mut Draw) -> Tensors {
-        let special = matches!(distribution, Distribution::Infinite | Distribution::NotANumber);
-        let distribution = if special && entry == BACKWARD { Distribution::Uniform } else { distribution };
         let mut tensors = Tensors::default();
         for buffer in self.buffers(entry, case).iter().filter(|buffer| !buffer.written) {
             let values = match buffer.name {
@@ -170,69 +174,99 @@ fn inverse_rms(row: &[f32]) -> f64 {
 }
 
 fn forward(case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
+    let cols = case.size("cols");
     let (x, weight) = (inputs.floats("x"), inputs.floats("weight"));
     // The root halves the relative error of the sum.
-    let relative = U * (rounding.growth(case.size("cols")) / 2.0 + 8.0);
-    let parts = by_parts(case, |from, part| {
-        let len = part.size("rows") * part.size("cols");
-        let (mut y, mut inv_rms) = (Expectation::new("y", case.dtype), Expectation::new("inv_rms", DType::F32));
-        for row in rows(&x[from * case.size("cols")..][..len], part) {
-            let r = inverse_rms(row);
-            inv_rms.push(r, r * relative);
-            for (x, weight) in row.iter().zip(weight) {
-                let exact = f64::from(*x) * r * f64::from(*weight);
+    let relative = U * (rounding.growth(cols) / 2.0 + 8.0);
+    let (mut y, mut inv_rms) = (nothing("y", x.len()), nothing("inv_rms", case.size("rows")));
+    let each = rows_of_part(cols);
+    let parts = chunks_of(&mut y, each * cols, case).zip(chunks_of(&mut inv_rms, each, case)).enumerate();
+    parallel::each(parts, |(part, (y, inv_rms))| {
+        for (row, (r, r_bound)) in inv_rms.0.iter_mut().zip(inv_rms.1).enumerate() {
+            let of_row = row * cols..(row + 1) * cols;
+            let x = &x[part * each * cols..][of_row.clone()];
+            *r = inverse_rms(x);
+            *r_bound = rounded(*r, *r * relative, DType::F32);
+            let out = y.0[of_row.clone()].iter_mut().zip(&mut y.1[of_row]);
+            for ((x, weight), (value, bound)) in x.iter().zip(weight).zip(out) {
+                let exact = f64::from(*x) * *r * f64::from(*weight);
+                *value = exact;
                 // x · weight may be denormal before r lifts it.
-                y.push(exact, exact.abs() * relative + r * DType::F32.smallest());
+                *bound = rounded(exact, exact.abs() * relative + *r * DType::F32.smallest(), case.dtype);
             }
         }
-        (y, inv_rms)
     });
-    let (mut y, mut inv_rms) = (Expectation::new("y", case.dtype), Expectation::new("inv_rms", DType::F32));
-    for part in parts {
-        y.append(part.0);
-        inv_rms.append(part.1);
-    }
-    vec![y.expected, inv_rms.expected]
+    vec![y, inv_rms]
 }
 
-/// Does `work` on parts of the rows, by all processors: it gets the first row of a part, and the part as a case of its own.
-fn by_parts<T: Send>(case: &Case, work: impl Fn(usize, &Case) -> T + Sync) -> Vec<T> {
-    let (total, cols) = (case.size("rows"), case.size("cols"));
-    let each = (parallel::PART / cols.max(1)).max(1);
-    let mut results: Vec<Option<T>> = Vec::new();
-    results.resize_with(total.div_ceil(each), || None);
-    parallel::each(results.iter_mut().enumerate(), |(part, result)| {
-        let from = part * each;
-        let sizes = [("rows", each.min(total - from)), ("cols", cols)];
-        *result = Some(work(from, &Case { shape: shape(&sizes), dtype: case.dtype }));
-    });
-    results.into_iter().flatten().collect()
+/// An output of `len` elements of which nothing is known yet.
+fn nothing(name: &'static str, len: usize) -> Expected {
+    Expected { name, values: vec![0.0; len], bounds: vec![0.0; len] }
+}
+
+/// Rows that one processor takes at a time.
+fn rows_of_part(cols: usize) -> usize {
+    (parallel::PART / cols.max(1)).max(1)
+}
+
+/// The parts of an output, values and bounds, `len` elements each: as many as there are parts of rows, and none that is empty
+/// because a row has no column.
+fn chunks_of<'a>(
+    expected: &'a mut Expected,
+    len: usize,
+    case: &Case,
+) -> impl ExactSizeIterator<Item = (&'a mut [f64], &'a mut [f64])> + use<'a> {
+    let parts = case.size("rows").div_ceil(rows_of_part(case.size("cols")));
+    let (mut values, mut bounds) = (&mut expected.values[..], &mut expected.bounds[..]);
+    (0..parts).map(move |_| {
+        let at = len.min(values.len());
+        let (value, rest) = std::mem::take(&mut values).split_at_mut(at);
+        values = rest;
+        let (bound, rest) = std::mem::take(&mut bounds).split_at_mut(at);
+        bounds = rest;
+        (value, bound)
+    })
 }
 
 fn backward(case: &Case, inputs: &Tensors, rounding: Rounding) -> Vec<Expected> {
-    let (mut dx, mut dweight) = (Expectation::new("dx", case.dtype), Expectation::new("dweight", case.dtype));
-    let mut sums = vec![Sum::default(); case.size("cols")];
-    for (part, parts_sums) in by_parts(case, |from, part| backward_of(from, part, inputs, rounding)) {
-        dx.append(part);
-        sums.iter_mut().zip(parts_sums).for_each(|(sum, part)| sum.join(&part));
+    let cols = case.size("cols");
+    let mut dx = nothing("dx", case.size("rows") * cols);
+    let mut dweight = nothing("dweight", cols);
+    let each = rows_of_part(cols);
+    let mut shares: Vec<Vec<Sum>> = vec![Vec::new(); case.size("rows").div_ceil(each)];
+    let parts = chunks_of(&mut dx, each * cols, case).zip(&mut shares).enumerate();
+    parallel::each(parts, |(part, (dx, share))| {
+        let rows = each.min(case.size("rows") - part * each);
+        *share = backward_of(part * each..part * each + rows, case, inputs, rounding, dx);
+    });
+    let mut sums = vec![Sum::default(); cols];
+    for share in shares {
+        sums.iter_mut().zip(share).for_each(|(sum, part)| sum.join(&part));
     }
-    for sum in sums {
-        dweight.push(sum.value, U * (rounding.growth(case.size("rows")) + 8.0) * sum.magnitude + sum.underflow);
+    for (sum, (value, bound)) in sums.iter().zip(dweight.values.iter_mut().zip(&mut dweight.bounds)) {
+        let arithmetic = U * (rounding.growth(case.size("rows")) + 8.0) * sum.magnitude + sum.underflow;
+        *value = sum.value;
+        *bound = rounded(sum.value, arithmetic, case.dtype);
     }
-    vec![dx.expected, dweight.expected]
+    vec![dx, dweight]
 }
 
-/// Some rows of dx from row `from` on, and their share of dweight.
-fn backward_of(from: usize, case: &Case, inputs: &Tensors, rounding: Rounding) -> (Expectation, Vec<Sum>) {
+/// Some rows of dx, values and bounds, and their share of dweight.
+fn backward_of(
+    rows: Range<usize>,
+    case: &Case,
+    inputs: &Tensors,
+    rounding: Rounding,
+    (values, bounds): (&mut [f64], &mut [f64]),
+) -> Vec<Sum> {
     let cols = case.size("cols");
-    let len = case.size("rows") * cols;
     let weight = inputs.floats("weight");
-    let (x, dy) = (&inputs.floats("x")[from * cols..][..len], &inputs.floats("dy")[from * cols..][..len]);
-    let mut dx = Expectation::new("dx", case.dtype);
     let mut sums = vec![Sum::default(); cols];
     let smallest = DType::F32.smallest();
-    for ((x, dy), r) in rows(x, case).zip(rows(dy, case)).zip(&inputs.floats("inv_rms")[from..]) {
-        let r = f64::from(*r);
+    let growth = rounding.growth(cols);
+    for (index, row) in rows.enumerate() {
+        let (x, dy) = (&inputs.floats("x")[row * cols..][..cols], &inputs.floats("dy")[row * cols..][..cols]);
+        let r = f64::from(inputs.floats("inv_rms")[row]);
         let scale = r.powi(3) / cols as f64;
         let mut dot = Sum::default();
         let mut magnitude_of_x = 0.0;
@@ -240,21 +274,22 @@ fn backward_of(from: usize, case: &Case, inputs: &Tensors, rounding: Rounding) -
             dot.add(f64::from(*weight) * f64::from(*dy) * f64::from(*x), 0.0);
             magnitude_of_x += f64::from(x.abs()) / cols as f64;
         }
-        for (((x, dy), weight), sum) in x.iter().zip(dy).zip(weight).zip(&mut sums) {
+        let out = values[index * cols..][..cols].iter_mut().zip(&mut bounds[index * cols..][..cols]);
+        for ((((x, dy), weight), sum), (value, bound)) in x.iter().zip(dy).zip(weight).zip(&mut sums).zip(out) {
             let (x, dy) = (f64::from(*x), f64::from(*dy));
             let direct = r * f64::from(*weight) * dy;
             let through_rms = x.abs() * scale * dot.magnitude;
             // A product that underflows before a large factor lifts it costs the smallest number times that factor,
             // but never more than the term itself.
             let lifted = smallest * (x.abs() + r.powi(3) * (1.0 + x.abs()) * (1.0 + magnitude_of_x));
-            let arithmetic = U * (8.0 * direct.abs() + (rounding.growth(cols) + 12.0) * through_rms)
-                + smallest * r
-                + lifted.min(through_rms);
-            dx.push(direct - x * scale * dot.value, arithmetic);
+            let arithmetic =
+                U * (8.0 * direct.abs() + (growth + 12.0) * through_rms) + smallest * r + lifted.min(through_rms);
+            *value = direct - x * scale * dot.value;
+            *bound = rounded(*value, arithmetic, case.dtype);
             sum.add(dy * x * r, smallest * (1.0 + r + x.abs() + dy.abs()));
         }
     }
-    (dx, sums)
+    sums
 }
 
 /// A sum, the sum of its terms' magnitudes, and what underflow may cost.
@@ -277,29 +312,5 @@ impl Sum {
         self.value += other.value;
         self.magnitude += other.magnitude;
         self.underflow += other.underflow;
-    }
-}
-
-/// The expected values of an output, as they are found.
-struct Expectation {
-    expected: Expected,
-    dtype: DType,
-}
-
-impl Expectation {
-    fn new(name: &'static str, dtype: DType) -> Self {
-        Self { expected: Expected { name, values: Vec::new(), bounds: Vec::new() }, dtype }
-    }
-
-    /// An element and the error of the arithmetic behind it.
-    fn push(&mut self, value: f64, arithmetic: f64) {
-        self.expected.values.push(value);
-        self.expected.bounds.push(rounded(value, arithmetic, self.dtype));
-    }
-
-    /// The elements after these.
-    fn append(&mut self, mut other: Self) {
-        self.expected.values.append(&mut other.expected.values);
-        self.expected.bounds.append(&mut other.expected.bounds);
     }
 }

@@ -31,6 +31,9 @@ const LARGE_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Masked, Distributi
 /// What a shape close to a listed one is checked on: zeros beyond an edge must not count as a maximum either.
 const NEAR_DISTRIBUTIONS: [Distribution; 2] = [Distribution::Uniform, Distribution::Negative];
 
+/// What every operator has, and most mistakes show on.
+pub(crate) const COMMON: Distribution = Distribution::Uniform;
+
 /// The sizes of a trial.
 #[derive(Debug, Clone)]
 pub(crate) enum Sizes {
@@ -105,7 +108,7 @@ pub(crate) fn distributions(kernel: &dyn Kernel, entry: &str, case: &Case) -> (V
     let is_tried = |one: &Distribution| {
         !heavy || HEAVY_DISTRIBUTIONS.contains(one) || (!costly && LARGE_DISTRIBUTIONS.contains(one))
     };
-    let all = kernel.distributions();
+    let all = kernel.distributions_of(entry);
     let chosen: Vec<_> = all.iter().copied().filter(is_tried).collect();
     // An operator that has none of these is checked on all of its own: no listed shape goes unchecked.
     (if chosen.is_empty() { all } else { chosen }, heavy)
@@ -144,11 +147,16 @@ pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest
         }
         for shape in kernel.odd_shapes() {
             if !listed.contains(&format!("{:?}", shape.parameters)) {
-                push(&format!("odd-{}", shape.name), &Sizes::Given(shape), &kernel.distributions(), false);
+                push(
+                    &format!("odd-{}", shape.name),
+                    &Sizes::Given(shape),
+                    &kernel.distributions_of(layout.symbol),
+                    false,
+                );
             }
         }
         for number in 1..=RANDOM_SHAPES {
-            push(&format!("random-{number}"), &Sizes::Random, &kernel.distributions(), false);
+            push(&format!("random-{number}"), &Sizes::Random, &kernel.distributions_of(layout.symbol), false);
         }
     }
     Ok(specs)

@@ -41,7 +41,10 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
     let candidate = Loaded::of(package, &manifest);
     let (room, output) = (Room::here(), Output::open()?);
     let suite = Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), room, output });
-    let specs = cases::trials(package, kernel, &suite.manifest)?;
+    let mut specs = cases::trials(package, kernel, &suite.manifest)?;
+    if environment::few_trials() {
+        specs.retain(|spec| !spec.heavy || spec.distribution == cases::COMMON);
+    }
     let is_device = suite.candidate.as_ref().is_ok_and(|candidate| candidate.class == Class::Device);
     let threads = arguments.test_threads.or_else(|| Some(std::thread::available_parallelism().ok()?.get()));
     let most = if is_device { batch::most_attempts(threads.unwrap_or(1)) } else { 1 };

@@ -27,6 +27,11 @@ pub(crate) fn seeds() -> Option<u32> {
     text("KOPT_SEEDS")?.parse().ok()
 }
 
+/// `KOPT_TRIALS=few`: of shapes whose reference takes long, one distribution each. For a second look at what has passed all.
+pub(crate) fn few_trials() -> bool {
+    text("KOPT_TRIALS").is_some_and(|word| word == "few")
+}
+
 /// `KOPT_TIMEOUT`: seconds after which a kernel counts as hanging, instead of the manifest's number.
 pub(crate) fn timeout_s() -> Option<f64> {
     text("KOPT_TIMEOUT")?.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)

@@ -113,7 +113,7 @@ fn each(
         let near: Vec<Shape> = shapes.iter().filter_map(|shape| kernel.near(shape, &mut draw)).collect();
         shapes.extend(near.into_iter().chain(kernel.odd_shapes()));
         shapes.extend((0..RANDOM).map(|_| kernel.random_shape(&mut draw)));
-        let distributions = kernel.distributions();
+        let distributions = kernel.distributions_of(layout.symbol);
         for (turn, shape) in shapes.into_iter().enumerate() {
             let case = Case { shape, dtype: manifest.dtype };
             if !fits(&case.shape) {

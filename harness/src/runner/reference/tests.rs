@@ -129,7 +129,7 @@ fn the_kernels_threads_give_the_hosts_product_to_the_last_bit() {
         [(&Matmul, &["matmul", "matmul_backward"]), (&GroupedMatmul, &["grouped_matmul"])];
     for (kernel, entries) in kernels {
         for (entry, distribution) in
-            entries.iter().flat_map(|entry| kernel.distributions().into_iter().map(move |d| (entry, d)))
+            entries.iter().flat_map(|entry| kernel.distributions_of(entry).into_iter().map(move |d| (entry, d)))
         {
             for (seed, shape) in kernel.odd_shapes().into_iter().enumerate() {
                 let case = Case { shape, dtype: DType::Bf16 };
