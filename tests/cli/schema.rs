@@ -23,6 +23,9 @@ fn the_plan_schema_takes_numbers_and_expressions() {
     let launch = json!({ "kernel": "k", "grid": ["rows", 2], "block": [256], "shared": "cols * 4" });
     assert!(validator.is_valid(&json!({ "launch": [launch] })));
     assert!(!validator.is_valid(&json!({ "launch": [{ "kernel": "k" }] })));
+    let map = json!({ "name": "m", "buffer": "x", "sizes": ["cols", "rows"], "box": [32, 8], "swizzle": "128" });
+    assert!(validator.is_valid(&json!({ "tensor_map": [map] })));
+    assert!(!validator.is_valid(&json!({ "tensor_map": [{ "name": "m", "buffer": "x", "swizzle": "48" }] })));
 }
 
 #[test]

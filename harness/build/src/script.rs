@@ -115,12 +115,13 @@ fn check_plan(
         scope.insert("dtype".to_owned(), Value::Text(manifest.dtype.name().to_owned()));
         for (entry, _) in &context.entries {
             let wrong = |reason| BuildError::Header { header: format!("{file}, shape {}", shape.name), reason };
-            if plan.resolve(entry, &scope).map_err(wrong)?.is_empty()
-                && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0))
-            {
+            let launches = plan.resolve(entry, &scope).map_err(wrong)?;
+            if launches.is_empty() && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0)) {
                 return Err(wrong(format!("no launch of entry `{entry}` applies")));
             }
             plan.workspace(&scope).map_err(wrong)?;
+            // Only the operator knows what its buffers hold: what rests on that is checked where it is known.
+            plan.tensor_maps(&launches, &scope, &|_| Ok(None)).map_err(wrong)?;
         }
     }
     Ok(())

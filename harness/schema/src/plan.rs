@@ -14,7 +14,11 @@
 //! ```
 //!
 //! [`parse`] checks the text against the entries and names it may use; [`Plan::resolve`] gives the launches of one
-//! case as numbers.
+//! case as numbers, [`Plan::tensor_maps`] the tensor maps that they take.
+
+mod tensor_map;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +28,9 @@ use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
 use crate::expression::{Expression, ExpressionError, Scope, Type, Value};
 use crate::manifest::{Manifest, ShapeValue};
 use crate::spelling::nearest;
+
+use self::tensor_map::PlannedMap;
+pub use self::tensor_map::{Extent, Outside, Promotion, Swizzle, TensorMap, TensorMapTable};
 
 /// An expression as it is written: a text, or a bare integer.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,6 +63,9 @@ pub struct PlanTable {
     /// Scratch buffers that the harness provides.
     #[serde(default)]
     pub workspace: Vec<WorkspaceBuffer>,
+    /// Descriptions of buffers, by which a kernel moves whole tiles of them (CUDA).
+    #[serde(default)]
+    pub tensor_map: Vec<TensorMapTable>,
 }
 
 /// One launch as it is written.
@@ -79,8 +89,11 @@ pub struct LaunchTable {
     pub cluster: Vec<Written>,
     /// Bytes of dynamic shared memory.
     pub shared: Option<Written>,
-    /// `"struct"`, the args struct by value (the default), or a list of its fields and workspace buffers.
+    /// `"struct"`, the args struct by value (the default), or a list of its fields, workspace buffers and tensor maps.
     pub args: Option<ArgsTable>,
+    /// All blocks are on the device at once, and may wait for each other.
+    #[serde(default)]
+    pub cooperative: bool,
 }
 
 /// What a launch passes, as it is written.
@@ -125,6 +138,7 @@ pub enum Fill {
 pub struct Plan {
     launches: Vec<PlannedLaunch>,
     workspace: Vec<(String, Expression, Fill)>,
+    maps: Vec<PlannedMap>,
 }
 
 #[derive(Debug, Clone)]
@@ -137,6 +151,7 @@ struct PlannedLaunch {
     cluster: Vec<Expression>,
     shared: Expression,
     fields: Option<Vec<String>>,
+    cooperative: bool,
 }
 
 /// A launch in numbers.
@@ -152,8 +167,10 @@ pub struct Launch {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Fields and workspace buffers to pass; none means the args struct by value.
+    /// Fields, workspace buffers and tensor maps to pass; none means the args struct by value.
     pub fields: Option<Vec<String>>,
+    /// Whether all blocks must be on the device at once.
+    pub cooperative: bool,
 }
 
 /// A workspace buffer in numbers.
@@ -241,17 +258,24 @@ impl Reader<'_> {
             })
             .collect();
         let names: Vec<String> = workspace.iter().map(|(name, ..)| name.clone()).collect();
-        let launches: Vec<_> =
-            table.launch.iter().enumerate().map(|(index, launch)| self.launch(index, launch, &names)).collect();
+        let maps = self.tensor_maps(&table.tensor_map, &names);
+        let launches = table.launch.iter().enumerate();
+        let launches: Vec<_> = launches.map(|(index, launch)| self.launch(index, launch, &names, &maps)).collect();
         for (entry, _) in &self.context.entries.clone() {
             if !launches.iter().any(|launch| launch.entry == *entry) {
                 self.findings.push(Diagnostic::file(self.file, format!("no launch for entry `{entry}`")));
             }
         }
-        Plan { launches, workspace }
+        Plan { launches, workspace, maps }
     }
 
-    fn launch(&mut self, index: usize, table: &LaunchTable, workspace: &[String]) -> PlannedLaunch {
+    fn launch(
+        &mut self,
+        index: usize,
+        table: &LaunchTable,
+        workspace: &[String],
+        maps: &[PlannedMap],
+    ) -> PlannedLaunch {
         let at = |key: &str| vec![Step::from("launch"), index.into(), key.into()];
         let entry = match &table.entry {
             Some(entry) => entry.clone(),
@@ -272,14 +296,19 @@ impl Reader<'_> {
                 None
             }
             Some(ArgsTable::Fields(fields)) => {
+                let buffers: Vec<&str> = known_fields.iter().chain(workspace).map(String::as_str).collect();
+                let names = || buffers.iter().copied().chain(maps.iter().map(|map| map.name.as_str()));
                 for (position, field) in fields.iter().enumerate() {
-                    let known: Vec<&str> = known_fields.iter().chain(workspace).map(String::as_str).collect();
-                    if !known.contains(&field.as_str()) {
+                    let mut path = at("args");
+                    path.push(position.into());
+                    let map = maps.iter().find(|map| map.name == *field);
+                    if !names().any(|name| name == field) {
                         let hint =
-                            nearest(field, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                        let mut path = at("args");
-                        path.push(position.into());
-                        self.wrong(&path, format!("no field or workspace buffer `{field}`{hint}"));
+                            nearest(field, names()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                        self.wrong(&path, format!("no field, workspace buffer or tensor map `{field}`{hint}"));
+                    } else if let Some(map) = map.filter(|map| !buffers.contains(&map.buffer.as_str())) {
+                        let message = format!("`{field}` is a map of `{}`, which entry `{entry}` has not", map.buffer);
+                        self.wrong(&path, message);
                     }
                 }
                 Some(fields.clone())
@@ -305,6 +334,7 @@ impl Reader<'_> {
             cluster: self.sizes(&table.cluster, &at("cluster"), 0),
             shared: self.expression(table.shared.as_ref().unwrap_or(&Written::Number(0)), &at("shared"), Type::Int),
             fields,
+            cooperative: table.cooperative,
         }
     }
 
@@ -312,6 +342,10 @@ impl Reader<'_> {
         if !(least..=3).contains(&written.len()) {
             self.wrong(path, format!("takes one to three sizes, not {}", written.len()));
         }
+        self.integers(written, path)
+    }
+
+    fn integers(&mut self, written: &[Written], path: &[Step]) -> Vec<Expression> {
         written
             .iter()
             .enumerate()
@@ -401,8 +435,8 @@ impl Plan {
             if grid.contains(&0) {
                 continue;
             }
-            let fields = planned.fields.clone();
-            launches.push(Launch { kernel: planned.kernel.clone(), grid, block, cluster, shared, fields });
+            let (kernel, fields, cooperative) = (planned.kernel.clone(), planned.fields.clone(), planned.cooperative);
+            launches.push(Launch { kernel, grid, block, cluster, shared, fields, cooperative });
         }
         Ok(launches)
     }
@@ -431,82 +465,4 @@ fn sizes(expressions: &[Expression], scope: &dyn Scope, least: i64) -> Result<[u
         *size = u32::try_from(value).map_err(|error| error.to_string())?;
     }
     Ok(sizes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"
-[[launch]]
-kernel = "softmax_wide"
-when = "cols > 1024"
-grid = ["rows"]
-block = [256]
-shared = "align_up(cols, 4) * 4"
-
-[[launch]]
-kernel = "softmax_narrow"
-when = "cols <= 1024"
-grid = ["ceil_div(rows, 8)", 2]
-block = [32, 8]
-args = ["x", "partial"]
-
-[[workspace]]
-name = "partial"
-bytes = "rows * 8"
-"#;
-
-    fn context() -> PlanContext {
-        PlanContext {
-            entries: vec![("softmax".to_owned(), ["x", "y", "rows", "cols"].map(str::to_owned).into())],
-            integers: vec!["rows".to_owned(), "cols".to_owned()],
-            texts: vec!["dtype".to_owned()],
-        }
-    }
-
-    fn scope(rows: i64, cols: i64) -> BTreeMap<String, Value> {
-        [("rows".to_owned(), Value::Int(rows)), ("cols".to_owned(), Value::Int(cols))].into()
-    }
-
-    #[test]
-    fn a_case_chooses_its_launches() {
-        let plan = parse("p.toml", GOOD, &context()).unwrap();
-        let wide = plan.resolve("softmax", &scope(5, 2000)).unwrap();
-        assert_eq!(wide.len(), 1);
-        assert_eq!((wide[0].grid, wide[0].block, wide[0].shared), ([5, 1, 1], [256, 1, 1], 8000));
-        let narrow = plan.resolve("softmax", &scope(9, 100)).unwrap();
-        assert_eq!(narrow[0].grid, [2, 2, 1]);
-        assert_eq!(narrow[0].fields.as_deref(), Some(&["x".to_owned(), "partial".to_owned()][..]));
-        assert_eq!(plan.workspace(&scope(9, 100)).unwrap()[0].bytes, 72);
-        assert_eq!(plan.resolve("softmax", &scope(0, 100)).unwrap(), []);
-    }
-
-    #[test]
-    fn mistakes_point_into_the_file() {
-        let cases = [
-            ("\"rows\"]", "\"rosw\"]", (5, 10), "did you mean `rows`"),
-            ("when = \"cols > 1024\"", "when = \"cols\"", (4, 9), "needs a condition"),
-            ("block = [256]", "blokc = [256]", (6, 1), "unknown field `blokc`"),
-            ("block = [256]", "block = [1, 1, 1, 1]", (6, 9), "one to three sizes"),
-            ("\"partial\"]", "\"partail\"]", (14, 14), "did you mean `partial`"),
-            ("kernel = \"softmax_wide\"", "entry = \"sofmtax\"\nkernel = \"k\"", (3, 9), "did you mean `softmax`"),
-            ("* 4\"", "* \"", (7, 31), "a value is missing"),
-        ];
-        for (from, to, place, message) in cases {
-            let findings = parse("p.toml", &GOOD.replacen(from, to, 1), &context()).unwrap_err();
-            assert!(findings[0].to_string().contains(message), "{to}: {}", findings[0]);
-            assert_eq!(findings[0].position, Some(place), "{to}: {}", findings[0]);
-        }
-        let findings = parse("p.toml", "", &context()).unwrap_err();
-        assert!(findings[0].message.contains("no launch for entry `softmax`"));
-    }
-
-    #[test]
-    fn an_impossible_launch_is_refused_with_its_numbers() {
-        let plan = parse("p.toml", &GOOD.replace("[256]", "[\"cols\"]"), &context()).unwrap();
-        assert!(plan.resolve("softmax", &scope(1, 2000)).unwrap_err().contains("more than 1024 threads"));
-        let plan = parse("p.toml", &GOOD.replace("[\"rows\"]", "[\"rows - 10\"]"), &context()).unwrap();
-        assert!(plan.resolve("softmax", &scope(1, 2000)).unwrap_err().contains("out of range"));
-    }
 }

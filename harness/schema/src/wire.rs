@@ -5,11 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Backend, Class};
-use crate::plan::{Fill, Launch};
+use crate::plan::{Fill, Launch, TensorMap};
 use crate::sandbox::{Defence, Sandbox};
 
 /// Version of this protocol.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// In place of a signal: a call went deeper than its stack.
 pub const TOO_DEEP: i32 = 0;
@@ -143,6 +143,9 @@ pub struct EntryCall {
     pub launches: Vec<Launch>,
     /// Scratch buffers of one call (class `device`).
     pub workspace: Vec<Scratch>,
+    /// Tensor maps that its launches take (class `device`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tensor_maps: Vec<TensorMap>,
 }
 
 /// A field of the args struct.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kopt_schema::expression::Value;
 use kopt_schema::manifest::{Manifest, ShapeValue};
-use kopt_schema::plan::{self, Plan, PlanContext};
+use kopt_schema::plan::{self, Extent, Plan, PlanContext};
 use kopt_schema::wire::{ArgField, EntryCall, Scratch};
 
 use super::prepare;
@@ -79,7 +79,7 @@ pub(crate) fn entry_call(
             ));
         }
     }
-    let (mut launches, mut workspace) = (Vec::new(), Vec::new());
+    let (mut launches, mut workspace, mut tensor_maps) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(plan) = plan {
         let scope = scope(case, knobs);
         launches = plan.resolve(layout.symbol, &scope)?;
@@ -88,8 +88,13 @@ pub(crate) fn entry_call(
         }
         let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
         workspace = plan.workspace(&scope)?.into_iter().map(scratch).collect();
+        let extent = |name: &str| match own.iter().find(|buffer| buffer.name == name) {
+            Some(buffer) => Ok(Some(Extent { dtype: buffer.dtype, bytes: buffer.bytes() })),
+            None => Err(format!("`{name}` of `{}_args` points to no buffer of the operator", layout.symbol)),
+        };
+        tensor_maps = plan.tensor_maps(&launches, &scope, &extent)?;
     }
-    Ok(EntryCall { symbol: layout.symbol.to_owned(), args, fields, second: None, launches, workspace })
+    Ok(EntryCall { symbol: layout.symbol.to_owned(), args, fields, second: None, launches, workspace, tensor_maps })
 }
 
 /// Reads a candidate's launch plan.

@@ -12,6 +12,9 @@ use kopt_schema::manifest::Backend;
 
 use super::environment;
 
+/// Where every user may write, whatever folder for temporary files each of them likes.
+const PLACE: &str = "/tmp";
+
 /// The right to time, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease(#[allow(dead_code, reason = "held for its lock")] Option<File>);
@@ -22,9 +25,7 @@ impl Lease {
         if backend == Backend::Cpu {
             return Ok(Self(None));
         }
-        let place = Utf8Path::from_path(&std::env::temp_dir()).map(Utf8Path::to_owned);
-        let place = place.ok_or("the folder for temporary files has a name that is not UTF-8")?;
-        Self::of(&place, &environment::visible_devices(backend)).map(|file| Self(Some(file)))
+        Self::of(Utf8Path::new(PLACE), &environment::visible_devices(backend)).map(|file| Self(Some(file)))
     }
 
     fn of(place: &Utf8Path, device: &str) -> Result<File, String> {

@@ -34,6 +34,7 @@ enum {
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720,
     NOT_SUPPORTED = 801,
 };
 enum { PINNED = 1, FILE_DESCRIPTOR = 1, ON_DEVICE = 1, READ = 1, READ_WRITE = 3 };
@@ -103,6 +104,7 @@ const char *hipGetErrorName(int code)
     case INVALID_HANDLE: return "hipErrorInvalidHandle";
     case NOT_FOUND: return "hipErrorNotFound";
     case ILLEGAL_ADDRESS: return "hipErrorIllegalAddress";
+    case COOPERATIVE_LAUNCH_TOO_LARGE: return "hipErrorCooperativeLaunchTooLarge";
     case NOT_SUPPORTED: return "hipErrorNotSupported";
     default: return "hipErrorUnknown";
     }
@@ -234,11 +236,10 @@ static void fault(int number, siginfo_t *info, void *context)
 
 typedef void kernel(void **parameters, const unsigned *grid, const unsigned *block);
 
-int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, void *stream, void **parameters, void **extra)
+static int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                  unsigned shared, void *stream, void **parameters)
 {
-    CALL;
-    if (!function || !stream || extra)
+    if (!function || !stream)
         return INVALID_HANDLE;
     if (!(gx && gy && gz && bx && by && bz) || bx * by * bz > 1024 || shared > 64 << 10)
         return INVALID_VALUE;
@@ -259,6 +260,21 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
         ((kernel *)function)(parameters, grid, block);
     in_kernel = 0;
     return SUCCESS;
+}
+
+int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *stream, void **parameters, void **extra)
+{
+    CALL;
+    return extra ? INVALID_HANDLE : launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+}
+
+// A kernel is one call, whose blocks are all there.
+int hipModuleLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                     unsigned bz, unsigned shared, void *stream, void **parameters)
+{
+    CALL;
+    return launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters);
 }
 
 int hipMalloc(void **address, size_t len)

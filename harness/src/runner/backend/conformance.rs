@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::DType;
@@ -13,7 +14,7 @@ use kopt_schema::wire::{ArgField, EntryCall, Scratch};
 use super::gpu::hip::standin::{self, StandIn};
 use super::gpu::memory::{self, Exported};
 use super::gpu::table::Table;
-use super::gpu::{Gpu, driver_of};
+use super::gpu::{Gpu, driver_of, tests as plans};
 use super::{Backend, BackendError, Timing};
 use crate::kernel::{Buffer, Role};
 use crate::runner::arena::Arena;
@@ -35,6 +36,7 @@ int scale(const scale_args *a) {
 }
 ";
 const CUDA: &str = "#include \"scale.h\"
+#include \"planned.cuh\"
 extern \"C\" __global__ void scale_whole(scale_args a) {
     int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (i < a.n) a.y[i] = a.factor * a.x[i];
@@ -47,8 +49,16 @@ extern \"C\" __global__ void scale_second(const float *scratch, float *y, int64_
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = factor * scratch[i];
 }
 ";
+/// Kernels that ask more of a launch plan.
+const PLANNED: &str = include_str!("../../../tests/cuda/planned.cuh");
 pub(super) const LEN: usize = 1000;
 const FACTOR: f32 = 3.0;
+
+/// A process has one stack for calls on the processor: tests that make such calls take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The suite.
 fn conform(backend: &mut dyn Backend, object: &Utf8Path, symbols: &[&str], entries: Vec<EntryCall>) {
@@ -110,7 +120,8 @@ fn entry(factor: f32, launches: Vec<Launch>, workspace: Vec<Scratch>) -> EntryCa
         field("n", 16, 8, None),
         field("factor", 24, 4, None),
     ];
-    EntryCall { symbol: "scale".to_owned(), args, fields, second: None, launches, workspace }
+    let (symbol, second, tensor_maps) = ("scale".to_owned(), None, Vec::new());
+    EntryCall { symbol, args, fields, second, launches, workspace, tensor_maps }
 }
 
 /// Compiles the test kernel as a kernel crate's build script would.
@@ -125,6 +136,7 @@ fn compiled(backend: Kind, folder: &Utf8Path) -> kopt_build::compile::Built {
         ("kernels/scale.h", HEADER),
         ("kernels/scale.c", C),
         ("kernels/scale.cu", CUDA),
+        ("kernels/planned.cuh", PLANNED),
         ("kernels/scale.launch.toml", ""),
     ];
     for (name, text) in files {
@@ -142,6 +154,7 @@ fn scratch() -> (tempfile::TempDir, Utf8PathBuf) {
 
 #[test]
 fn the_cpu_conforms() {
+    let _turn = alone();
     let (_keep, folder) = scratch();
     let built = compiled(Kind::Cpu, &folder);
     let object = folder.join("out").join(built.candidate.object.unwrap());
@@ -151,6 +164,7 @@ fn the_cpu_conforms() {
 
 #[test]
 fn the_cpu_passes_on_what_an_entry_returns() {
+    let _turn = alone();
     let (_keep, folder) = scratch();
     let built = compiled(Kind::Cpu, &folder);
     let object = folder.join("out").join(built.candidate.object.unwrap());
@@ -177,21 +191,21 @@ fn the_cpu_passes_on_what_an_entry_returns() {
 
 /// GPUs: CUDA's where there is one, and the stand-in for HIP's.
 #[derive(Debug, Clone, Copy)]
-enum Bench {
+pub(super) enum Bench {
     Cuda,
     HipStandIn,
 }
 
 /// A GPU, what judges on it, and the test kernels as it loads them.
-struct Bay {
-    backend: Gpu,
+pub(super) struct Bay {
+    pub backend: Gpu,
     table: Table,
-    object: Utf8PathBuf,
+    pub object: Utf8PathBuf,
     _keep: tempfile::TempDir,
 }
 
 impl Bench {
-    fn bay(self) -> Option<Bay> {
+    pub(super) fn bay(self) -> Option<Bay> {
         let (keep, folder) = scratch();
         let (driver, object): (_, fn(&Utf8Path) -> Utf8PathBuf) = match self {
             Self::Cuda => (driver_of(Kind::Cuda), cubin),
@@ -235,7 +249,8 @@ pub(super) fn files(arena: &Arena) -> (OwnedFd, OwnedFd) {
 
 fn launch(kernel: &str, grid: u32, fields: Option<&[&str]>, cluster: Option<[u32; 3]>) -> Launch {
     let fields = fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-    Launch { kernel: kernel.to_owned(), grid: [grid, 1, 1], block: [256, 1, 1], cluster, shared: 0, fields }
+    let (kernel, grid, block) = (kernel.to_owned(), [grid, 1, 1], [256, 1, 1]);
+    Launch { kernel, grid, block, cluster, shared: 0, fields, cooperative: false }
 }
 
 /// Buffers on the device, owned here as a judge owns them: two windows, of which the second holds 5000 and up.
@@ -379,20 +394,24 @@ fn on_a_gpu(bay: Bay, more: Vec<EntryCall>) {
         vec![Scratch { name: "sums".to_owned(), bytes: 4 * LEN, fill: Fill::Zero }],
     );
     let entries = [vec![whole(), in_two], more].concat();
-    conform(&mut backend, &object, &["scale_whole", "scale_first", "scale_second"], entries);
+    let kernels: Vec<String> = entries.iter().flat_map(|entry| &entry.launches).map(|one| one.kernel.clone()).collect();
+    let kernels: Vec<&str> = kernels.iter().map(String::as_str).collect();
+    conform(&mut backend, &object, &kernels, entries);
 }
 
 #[test]
 fn cuda_conforms_or_says_that_there_is_no_device() {
     let clustered = entry(FACTOR, vec![launch("scale_whole", 4, None, Some([2, 1, 1]))], Vec::new());
     if let Some(bay) = Bench::Cuda.bay() {
-        on_a_gpu(bay, vec![clustered]);
+        on_a_gpu(bay, vec![clustered, plans::together(), plans::tiles()]);
     }
 }
 
 #[test]
 fn hip_conforms_on_the_stand_in() {
-    on_a_gpu(Bench::HipStandIn.bay().unwrap(), Vec::new());
+    let mut together = whole();
+    together.launches[0].cooperative = true;
+    on_a_gpu(Bench::HipStandIn.bay().unwrap(), vec![together]);
 }
 
 /// No AMD device has been seen yet: where there is one, the suite needs a code object for it.

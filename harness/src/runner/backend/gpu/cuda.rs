@@ -1,15 +1,18 @@
 //! CUDA's driver, through cudarc, which loads it at run time.
 
+mod tensor_map;
+
 use std::ffi::{CString, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUmemAllocationHandleType_enum as HandleType};
+use kopt_schema::plan::{Launch, TensorMap};
 
 use super::super::BackendError;
 use super::driver::{
-    self, Access, Context, Done, Driver, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece, Refused,
-    Replay, Stream,
+    self, Access, Context, Done, Driver, Encoded, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece,
+    Refused, Replay, Stream,
 };
 
 /// The judge's kernels, for any NVIDIA GPU: the driver compiles them when they are loaded.
@@ -167,19 +170,27 @@ impl Driver for Cuda {
     unsafe fn launch_planned(
         &self,
         function: Function,
-        geometry: &Geometry,
-        cluster: Option<[u32; 3]>,
+        launch: &Launch,
         stream: Stream,
         parameters: &mut [*mut c_void],
     ) -> Done<()> {
-        let Geometry { grid, block, shared } = *geometry;
-        let mut attribute = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        let Geometry { grid, block, shared } = Geometry::from(launch);
+        let unused = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_IGNORE,
             pad: [0; 4],
             value: sys::CUlaunchAttributeValue { pad: [0; 64] },
         };
-        let [x, y, z] = cluster.unwrap_or([1; 3]);
-        attribute.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+        let (mut attributes, mut count) = ([unused; 2], 0);
+        if let Some([x, y, z]) = launch.cluster {
+            attributes[count].id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            attributes[count].value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+            count += 1;
+        }
+        if launch.cooperative {
+            attributes[count].id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+            attributes[count].value.cooperative = 1;
+            count += 1;
+        }
         let config = sys::CUlaunchConfig {
             gridDimX: grid[0],
             gridDimY: grid[1],
@@ -189,12 +200,40 @@ impl Driver for Cuda {
             blockDimZ: block[2],
             sharedMemBytes: shared,
             hStream: stream.0.cast(),
-            attrs: &mut attribute,
-            numAttrs: u32::from(cluster.is_some()),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: count as u32,
         };
-        // SAFETY: as above.
+        // SAFETY: as above; of the attributes, which live as long as the call, as many are there as is said.
         unsafe { sys::cuLaunchKernelEx(&config, function.0.cast(), parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .of("cuLaunchKernelEx")
+    }
+
+    unsafe fn resident(&self, device: i32, function: Function, launch: &Launch) -> Done<Option<u64>> {
+        // Clusters need their blocks side by side: of those the driver itself says whether there is room.
+        if launch.cluster.is_some() {
+            return Ok(None);
+        }
+        // At most 1024, as every plan is checked for.
+        let threads = launch.block.iter().product::<u32>() as i32;
+        let mut blocks = 0;
+        // SAFETY: the caller's function is of a loaded module, and one number is written to a variable of this frame.
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                function.0.cast(),
+                threads,
+                launch.shared as usize,
+            )
+        }
+        .of("cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        // SAFETY: the device is valid.
+        let processors = unsafe { result::device::get_attribute(device, attribute) }.of("cuDeviceGetAttribute")?;
+        Ok(Some(u64::from(blocks.unsigned_abs()) * u64::from(processors.unsigned_abs())))
+    }
+
+    fn tensor_map(&self, map: &TensorMap, address: u64) -> Done<Encoded> {
+        tensor_map::encode(map, address)
     }
 
     unsafe fn begin_recording(&self, stream: Stream) -> Done<()> {

@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use kopt_schema::plan::{Launch, TensorMap};
+
 use super::super::BackendError;
 
 /// A context, where a driver has them.
@@ -63,6 +65,17 @@ pub(crate) struct Geometry {
     /// Dynamic shared memory, in bytes.
     pub shared: u32,
 }
+
+impl From<&Launch> for Geometry {
+    fn from(launch: &Launch) -> Self {
+        Self { grid: launch.grid, block: launch.block, shared: launch.shared }
+    }
+}
+
+/// A tensor map as a kernel takes it: a value that only the driver and the device read.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(128))]
+pub(crate) struct Encoded(pub [u64; 16]);
 
 /// What an error of a driver means here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,15 +208,23 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
         parameters: &mut [*mut c_void],
     ) -> Done<()>;
 
-    /// Queues a kernel of a launch plan, which may ask for clusters of blocks.
+    /// Queues a kernel as a launch plan says, which may ask for clusters of blocks, or for all blocks at once.
     unsafe fn launch_planned(
         &self,
         function: Function,
-        geometry: &Geometry,
-        cluster: Option<[u32; 3]>,
+        launch: &Launch,
         stream: Stream,
         parameters: &mut [*mut c_void],
     ) -> Done<()>;
+
+    /// How many blocks of a launch the device holds at once, where that can be told beforehand. What shared memory it takes
+    /// has been allowed.
+    unsafe fn resident(&self, _device: i32, _function: Function, _launch: &Launch) -> Done<Option<u64>> {
+        Ok(None)
+    }
+
+    /// A tensor map of what begins at an address. Only makes a value: it is a kernel that goes there.
+    fn tensor_map(&self, map: &TensorMap, address: u64) -> Done<Encoded>;
 
     /// Records what is queued on a stream from here on, and runs nothing of it.
     unsafe fn begin_recording(&self, stream: Stream) -> Done<()>;

@@ -9,10 +9,11 @@ use kopt_schema::wire::{Arena, EntryCall};
 
 use super::super::BackendError;
 use super::device::Device;
-use super::driver::{Function, Geometry};
+use super::driver::{Encoded, Function};
 use super::memory::Buffer;
 use super::object::{Entry, Object};
 use super::recording::Recording;
+use super::tiles;
 
 /// Dynamic shared memory beyond this must be asked for.
 const PLAIN_SHARED: u32 = 48 << 10;
@@ -22,6 +23,8 @@ pub(super) struct Prepared {
     work: Work,
     /// One a window: the args struct, aligned.
     args: Vec<Box<[u64]>>,
+    /// One list a window.
+    maps: Vec<Vec<Encoded>>,
     entry: EntryCall,
     scratch: Vec<(Buffer, Fill)>,
 }
@@ -53,8 +56,10 @@ impl Prepared {
             }
         };
         let scratch = entry.workspace.iter().map(|scratch| Ok((Buffer::new(device, scratch.bytes)?, scratch.fill)));
-        let scratch = scratch.collect::<Result<_, BackendError>>()?;
-        Ok(Self { work, args, entry: entry.clone(), scratch })
+        let scratch: Vec<(Buffer, Fill)> = scratch.collect::<Result<_, BackendError>>()?;
+        let maps = (0..windows).map(|window| tiles::maps(device, arena, addresses, entry, &scratch, window));
+        let maps = maps.collect::<Result<_, _>>()?;
+        Ok(Self { work, args, maps, entry: entry.clone(), scratch })
     }
 
     /// Queues what makes scratch memory that may hold anything hold what no kernel expects: nothing of an earlier call, and
@@ -77,6 +82,7 @@ impl Prepared {
         }
         let missing = || BackendError::Failed(format!("there is no window {window}"));
         let args = self.args.get(window).ok_or_else(missing)?;
+        let maps = self.maps.get(window).ok_or_else(missing)?;
         let functions = match &self.work {
             Work::Recorded(recordings) => return recordings.get(window).ok_or_else(missing)?.enqueue(device),
             Work::Planned(functions) => functions,
@@ -84,20 +90,20 @@ impl Prepared {
         for (launch, function) in self.entry.launches.iter().zip(functions) {
             let mut parameters: Vec<*mut c_void> = match &launch.fields {
                 None => vec![args.as_ptr().cast_mut().cast()],
-                Some(names) => names.iter().map(|name| self.field(args, name)).collect(),
+                Some(names) => names.iter().map(|name| self.field(args, maps, name)).collect(),
             };
-            let geometry = Geometry { grid: launch.grid, block: launch.block, shared: launch.shared };
-            // SAFETY: the function is of the loaded module; the parameters point at the args struct, at fields of it or at
-            // scratch addresses, all of which the driver copies before it returns.
-            unsafe {
-                device.driver.launch_planned(*function, &geometry, launch.cluster, device.stream, &mut parameters)
-            }?;
+            // SAFETY: the function is of the loaded module; the parameters point at the args struct, at fields of it, at
+            // scratch addresses or at tensor maps, all of which the driver copies before it returns.
+            unsafe { device.driver.launch_planned(*function, launch, device.stream, &mut parameters) }?;
         }
         Ok(())
     }
 
-    /// Where the value of a parameter stands: a scratch buffer's address, or a field of the args struct.
-    fn field(&self, args: &[u64], name: &str) -> *mut c_void {
+    /// Where the value of a parameter stands: a tensor map, a scratch buffer's address, or a field of the args struct.
+    fn field(&self, args: &[u64], maps: &[Encoded], name: &str) -> *mut c_void {
+        if let Some(index) = self.entry.tensor_maps.iter().position(|map| map.name == *name) {
+            return maps[index].0.as_ptr().cast_mut().cast();
+        }
         if let Some(index) = self.entry.workspace.iter().position(|buffer| buffer.name == *name) {
             return std::ptr::from_ref(&self.scratch[index].0.address).cast_mut().cast();
         }
@@ -106,12 +112,18 @@ impl Prepared {
     }
 }
 
+/// The address of a buffer's window.
+pub(super) fn address(arena: &Arena, addresses: [u64; 2], buffer: usize, window: usize) -> u64 {
+    let buffer = &arena.buffers[buffer];
+    addresses[usize::from(buffer.written)] + buffer.offsets[window] as u64
+}
+
 /// The args struct with the addresses of a window.
 fn arguments(arena: &Arena, addresses: [u64; 2], entry: &EntryCall, window: usize) -> Box<[u64]> {
     let mut bytes = entry.args.clone();
     for field in &entry.fields {
-        if let Some(buffer) = field.buffer.map(|index| &arena.buffers[index]) {
-            let address = addresses[usize::from(buffer.written)] + buffer.offsets[window] as u64;
+        if let Some(buffer) = field.buffer {
+            let address = address(arena, addresses, buffer, window);
             bytes[field.offset..field.offset + 8].copy_from_slice(&address.to_le_bytes());
         }
     }
@@ -129,6 +141,18 @@ fn function(device: &Device, object: &Object, launch: &Launch) -> Result<Functio
     if launch.shared > PLAIN_SHARED {
         // SAFETY: the function belongs to the loaded module.
         unsafe { device.driver.allow_shared(function, launch.shared) }?;
+    }
+    if launch.cooperative {
+        // SAFETY: as above.
+        let resident = unsafe { device.driver.resident(device.id, function, launch) }?;
+        let blocks = launch.grid.iter().fold(1u64, |blocks, size| blocks.saturating_mul(u64::from(*size)));
+        if let Some(most) = resident.filter(|most| blocks > *most) {
+            let kernel = &launch.kernel;
+            return Err(BackendError::Failed(format!(
+                "`{kernel}` is cooperative and has {blocks} blocks, of which the device holds {most} at once: \
+                 let `grid` end there, and each block do more"
+            )));
+        }
     }
     Ok(function)
 }

@@ -14,6 +14,7 @@
 //! | `memory` | buffers, and pages that one process owns and others map |
 //! | `object` | what is loaded: device code, or a launcher |
 //! | `launch` | one call of a launch plan, or of a launcher |
+//! | `tiles` | tensor maps of a call, for each window |
 //! | `recording` | what a launcher queues |
 //! | `apart` | one whose buffers are apart, for tools that watch memory |
 //! | `clock` | events, and caches that hold nothing of the next call |
@@ -34,6 +35,9 @@ pub(crate) mod memory;
 mod object;
 mod recording;
 pub(crate) mod table;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tiles;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

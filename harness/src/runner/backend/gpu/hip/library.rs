@@ -107,6 +107,20 @@ functions! {
     }
 }
 
+/// `hipModuleLaunchCooperativeKernel`.
+pub(super) type Cooperative = unsafe extern "C" fn(
+    *mut c_void,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    *mut c_void,
+    *mut *mut c_void,
+) -> c_int;
+
 /// A function that names an error.
 pub(super) type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 

@@ -14,14 +14,15 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::OnceLock;
 
+use kopt_schema::plan::{Launch, TensorMap};
 use libloading::os::unix::Library;
 
 use self::compiler::Compiler;
-use self::library::{Functions, Location, Property, Rights, Words, symbol};
+use self::library::{Cooperative, Functions, Location, Property, Rights, Words, symbol};
 use super::super::BackendError;
 use super::driver::{
-    self, Access, Context, Done, Driver, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece, Refused,
-    Replay, Stream,
+    self, Access, Context, Done, Driver, Encoded, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece,
+    Refused, Replay, Stream,
 };
 
 /// Numbers of the headers.
@@ -45,10 +46,15 @@ const BY_VALUE: c_int = 70_100_000;
 /// The largest last-level cache of a device so far (MI300X: 256 MiB), which the runtime does not tell of.
 const LAST_LEVEL: usize = 256 << 20;
 
+/// Queues a kernel all of whose blocks are on the device at once.
+const COOPERATIVE: &str = "hipModuleLaunchCooperativeKernel";
+
 /// HIP's runtime.
 #[derive(Debug)]
 pub(crate) struct Hip {
     functions: Functions,
+    /// Not every runtime that is new enough for the rest has it.
+    cooperative: Option<Cooperative>,
     name: Words,
     words: Words,
     library: Library,
@@ -80,7 +86,9 @@ impl Hip {
         // SAFETY: their types are the header's, and the library stays loaded.
         let (name, words) = unsafe { (symbol(&library, "hipGetErrorName"), symbol(&library, "hipGetErrorString")) };
         let (name, words) = (name.map_err(lacks)?, words.map_err(lacks)?);
-        Ok(Self { functions, name, words, library, version: OnceLock::new() })
+        // SAFETY: as above.
+        let cooperative = unsafe { symbol(&library, COOPERATIVE) }.ok();
+        Ok(Self { functions, cooperative, name, words, library, version: OnceLock::new() })
     }
 
     fn checked(&self, call: &str, code: c_int) -> Done<()> {
@@ -266,16 +274,32 @@ impl Driver for Hip {
     unsafe fn launch_planned(
         &self,
         function: Function,
-        geometry: &Geometry,
-        cluster: Option<[u32; 3]>,
+        launch: &Launch,
         stream: Stream,
         parameters: &mut [*mut c_void],
     ) -> Done<()> {
-        if cluster.is_some() {
+        if launch.cluster.is_some() {
             return self.checked("hipModuleLaunchKernel", NOT_SUPPORTED).map_err(|refused| refused.at("clusters"));
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.launch(function, geometry, stream, parameters) }
+        let geometry = Geometry::from(launch);
+        if !launch.cooperative {
+            // SAFETY: the caller's promise.
+            return unsafe { self.launch(function, &geometry, stream, parameters) };
+        }
+        let Some(cooperative) = self.cooperative else {
+            return self.checked(COOPERATIVE, NOT_SUPPORTED).map_err(|refused| refused.at("not in this runtime"));
+        };
+        let Geometry { grid: [gx, gy, gz], block: [bx, by, bz], shared } = geometry;
+        // SAFETY: as for `launch`.
+        let code =
+            unsafe { cooperative(function.0, gx, gy, gz, bx, by, bz, shared, stream.0, parameters.as_mut_ptr()) };
+        self.checked(COOPERATIVE, code)
+    }
+
+    /// These devices have none.
+    fn tensor_map(&self, map: &TensorMap, _address: u64) -> Done<Encoded> {
+        let refused = self.checked("hipModuleLaunchKernel", NOT_SUPPORTED).map(|()| Encoded([0; 16]));
+        refused.map_err(|refused| refused.at(&format!("tensor map `{}`", map.name)))
     }
 
     unsafe fn begin_recording(&self, _stream: Stream) -> Done<()> {

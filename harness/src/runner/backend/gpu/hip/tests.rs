@@ -1,6 +1,8 @@
 //! The HIP backend against the stand-in: what goes wrong in the library is told by the function's and the error's name.
 //! That it does what every backend must is in `conformance.rs`, and that the judge's kernels do, in the deck's tests.
 
+use kopt_schema::wire::EntryCall;
+
 use super::super::super::conformance::{self, Judges};
 use super::super::super::{Backend as _, BackendError, Timing};
 use super::super::Gpu;
@@ -144,6 +146,34 @@ fn clusters_are_refused() {
     backend.attach(&arena.wire(vec![entry]), inputs, outputs).unwrap();
     let error = backend.call(0, 0, 0).unwrap_err().to_string();
     assert!(error.contains("clusters") && error.contains("hipErrorNotSupported"), "{error}");
+}
+
+#[test]
+fn cooperative_launches_are_the_runtimes_own() {
+    let standin = StandIn::new();
+    let mut backend = Gpu::open(standin.driver()).unwrap();
+    backend.load(object("scale").as_str(), &["scale_whole".to_owned()]).unwrap();
+    let bytes = 4 * conformance::LEN;
+    let mut entry = conformance::whole();
+    entry.launches[0].cooperative = true;
+    backend.call_apart(&entry, &[(bytes, Some(vec![0; bytes])), (bytes, None)]).unwrap();
+    let calls = ["hipModuleLaunchCooperativeKernel", "hipModuleLaunchKernel"].map(|name| standin.calls(name));
+    assert_eq!(calls, [1, 0]);
+    standin.fail("hipModuleLaunchCooperativeKernel", 720);
+    let error = backend.call_apart(&entry, &[(bytes, None), (bytes, None)]).unwrap_err().to_string();
+    assert!(error.contains("HIP, hipModuleLaunchCooperativeKernel: hipErrorCooperativeLaunchTooLarge"), "{error}");
+}
+
+#[test]
+fn tensor_maps_are_refused() {
+    let standin = StandIn::new();
+    let mut backend = Gpu::open(standin.driver()).unwrap();
+    backend.load(object("scale").as_str(), &["scale_whole".to_owned()]).unwrap();
+    let bytes = 4 * conformance::LEN;
+    let tensor_maps = super::super::tests::tiles().tensor_maps;
+    let entry = EntryCall { tensor_maps, ..conformance::whole() };
+    let error = backend.call_apart(&entry, &[(bytes, None), (bytes, None)]).unwrap_err().to_string();
+    assert!(error.contains("tensor map `x_tiles`") && error.contains("hipErrorNotSupported"), "{error}");
 }
 
 /// Runs the real compiler, if it is here; `source` is read as HIP.
