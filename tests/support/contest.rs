@@ -21,6 +21,7 @@ use cargo_kopt::shell::{Manner, Shell, Verbosity};
 use cargo_kopt::workspace::{Member, Workspace};
 use cargo_kopt::{gate, manifest};
 use kopt_schema::evidence::{Evidence, Side, Terms};
+use kopt_schema::manifest::Backend;
 use kopt_schema::sandbox::Defence;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +34,10 @@ const REFEREE_ARGUMENT: &str = "--referee";
 /// Seconds without an answer after which a contestant hangs.
 pub const TIMEOUT_S: f64 = 2.0;
 
-/// A referee that takes longer than this hangs itself.
+/// A referee that takes longer than this hangs itself. On a device every trial of a launcher has a process and a context of
+/// its own.
 const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE_WITH_A_DEVICE: Duration = Duration::from_secs(900);
 
 /// What a referee is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,6 +103,7 @@ pub struct Ring {
     scratch: tempfile::TempDir,
     package: String,
     check: bool,
+    patience: Duration,
 }
 
 impl Ring {
@@ -111,7 +115,9 @@ impl Ring {
     pub fn on(ground: &Ground, check: bool) -> Self {
         // Beside the judge's executable, so that it can be linked to.
         let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let ring = Self { scratch, package: ground.kernel.member.name.clone(), check };
+        let on_device = ground.kernel.manifest.backend != Backend::Cpu;
+        let patience = if on_device { PATIENCE_WITH_A_DEVICE } else { PATIENCE };
+        let ring = Self { scratch, package: ground.kernel.member.name.clone(), check, patience };
         for folder in ["work", "temporary", "evidence"] {
             fs::create_dir(ring.path(folder)).unwrap();
         }
@@ -156,7 +162,7 @@ impl Ring {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg(REFEREE_ARGUMENT).arg(file).env("TMPDIR", self.path("temporary"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        Referee { child: command.spawn().unwrap(), evidence: task.evidence }
+        Referee { child: command.spawn().unwrap(), evidence: task.evidence, patience: self.patience }
     }
 
     /// What is left of a match, in words: processes and files. Processes get a few seconds to end, and are ended then.
@@ -230,6 +236,7 @@ impl Process {
 pub struct Referee {
     child: Child,
     evidence: Utf8PathBuf,
+    patience: Duration,
 }
 
 /// How a referee ended.
@@ -254,7 +261,7 @@ impl Referee {
 
     /// Waits for the end; one that takes too long is killed.
     pub fn wait(mut self) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         while !self.has_ended() {
             if Instant::now() > deadline {
                 self.kill();
@@ -327,7 +334,10 @@ fn kernel(package: &str, folder: &Utf8Path) -> Kernel {
     let root = Utf8Path::new(ROOT);
     let crate_folder = root.join("example-kernels").join(package);
     let mut manifest = kopt_build::manifest::load(&crate_folder, Some(root), root).unwrap().unwrap();
-    manifest.check.timeout_s = TIMEOUT_S;
+    // First calls on a device are slow: there the manifest's own limit holds.
+    if manifest.backend == Backend::Cpu {
+        manifest.check.timeout_s = TIMEOUT_S;
+    }
     let member = Member {
         name: package.to_owned(),
         version: String::new(),

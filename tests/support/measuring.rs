@@ -23,9 +23,10 @@ pub const REFEREE: [&str; 14] = [
 ];
 
 /// And what more does where kernels run on a GPU.
-const CUDA: [&str; 13] = [
+const CUDA: [&str; 15] = [
     "harness/src/runner/backend/gpu/clock.rs",
     "harness/src/runner/backend/gpu/cuda.rs",
+    "harness/src/runner/backend/gpu/cuda/tensor_map.rs",
     "harness/src/runner/backend/gpu/device.rs",
     "harness/src/runner/backend/gpu/driver.rs",
     "harness/src/runner/backend/gpu/gauge.rs",
@@ -37,6 +38,7 @@ const CUDA: [&str; 13] = [
     "harness/src/runner/backend/gpu/table.cu",
     "harness/src/runner/backend/gpu/table.ptx",
     "harness/src/runner/backend/gpu/table.rs",
+    "harness/src/runner/backend/gpu/tiles.rs",
 ];
 
 /// And what more refuses exploits.
@@ -54,9 +56,15 @@ pub fn of_exploits() -> Vec<&'static str> {
     [&REFEREE[..], &AUDITS].concat()
 }
 
+/// The same where they run on a GPU.
+#[allow(dead_code, reason = "shared with benchmarks that have none")]
+pub fn of_exploits_on_gpu() -> Vec<&'static str> {
+    [&REFEREE[..], &CUDA, &AUDITS].concat()
+}
+
 /// Versions whose rows count for this one: their key, this one's, and why. What differs must not reach what the rows rest on.
 #[allow(dead_code, reason = "shared with benchmarks whose rows are of one version")]
-pub const AS_GOOD_AS: [(&str, &str, &str); 15] = [
+pub const AS_GOOD_AS: [(&str, &str, &str); 8] = [
     (
         "bce47da87269",
         "2047c349ecb2",
@@ -70,79 +78,36 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 15] = [
          signals, and find more of the processor's state as it was at first, for both versions alike; rows of this version stand beside those",
     ),
     (
-        "d4fab778542a",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then a process that sanitizers watch can make calls whose buffers are apart, which no worker does; and as above",
-    ),
-    (
-        "139a10e86a81",
-        "c8789a7f30b3",
-        "exploits: since then the sanitizers have a part for device code and see calls on more shapes, and an object that cannot be read is refused: \
-         what was refused is, for the same reasons or for one more",
-    ),
-    (
-        "0946c665c16c",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then a judge on the CPU flushes the caches and asks for one call at a time, and a gain there that the books of \
-         processor time leave in doubt gets more launches; a GPU's batches are one request as before, and nobody books them. A confirmation may be \
-         shorter where a screen was clear, by a rule that was simulated; equal code that passes no screen has none",
-    ),
-    (
-        "927984a444f3",
-        "c8789a7f30b3",
-        "exploits: since then the judge flushes the caches where the worker did, and asks for one call at a time; contents, orders and what is compared \
-         are the same, and the books count less beside the calls. `tests/exploits.rs` refuses each, with and without the audit, in this version too",
-    ),
-    (
         "8d10f9302eb4",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then a judge compares on the host by bounds in f32, and asks for huge pages of the host earlier; these have device memory",
-    ),
-    (
-        "f22c2ade1849",
-        "c8789a7f30b3",
-        "exploits: since then the judge deals and compares with fewer passes over its memory, and asks for huge pages earlier; what is dealt, and what is right, is the same",
-    ),
-    (
-        "9d6c94dd36e6",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then a gate looks at its confirmation up to three times; none of these is a gate's",
-    ),
-    (
-        "169c70a64769",
-        "c8789a7f30b3",
-        "exploits: since then a gate looks at its confirmation up to three times; these are comparisons for gains",
+        "53efeaa96126",
+        "decisions on a GPU: since then the driver is called through a trait, plans may ask for tensor maps and cooperative launches, scratch memory is spoiled \
+         before every call (these kernels have none of all that), contents come from several distributions, blocks are discarded while the device \
+         protects itself, processes that time take turns, memory of the host is moved and compared otherwise, and traces and gates, which these \
+         are not, have other rules",
     ),
     (
         "cd7594c74685",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then memory of the host is moved by several threads, batches of 5 to 15 ms are timed twice a \
-         launch, gates leave out shapes, an accept is traced less, and ceilings are doubted before the trace instead of after it; \
-         these have device memory and batches of a millisecond, and none is a gate's or was traced; and as below",
+        "53efeaa96126",
+        "decisions on a GPU: as above, and ceilings are doubted before the trace instead of after it",
     ),
     (
         "b355adbca461",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then CUDA's driver is called through a trait that HIP's implements too, with the same calls in the \
-         same order, the judge's PTX is the same but for its digest, and batches above 15 ms, which these do not have, are timed once; and as below",
+        "53efeaa96126",
+        "decisions on a GPU: as above, and batches above 15 ms, which these do not have, are timed once",
     ),
     (
         "e5d640d58909",
-        "417c1fc0a6df",
-        "decisions on a GPU: since then what looks like memory in a trace is looked at again from 2 % on instead of 1 %; none of these \
-         was traced; and as above",
+        "53efeaa96126",
+        "decisions on a GPU: as above, and what looks like memory in a trace is looked at again from 2 % on",
     ),
     (
-        "68120f3e710e",
-        "c8789a7f30b3",
-        "exploits: since then a trace that leaves a doubt is repeated, and these are decided without a trace; and as below",
+        "169c70a64769",
+        "4529aa281a0d",
+        "exploits: since then the judge flushes the caches, deals and compares otherwise and asks for one call at a time, a trace that leaves a doubt is \
+         repeated, gates and sanitizers see more, what cannot be read is refused, no call returns from a signal, and exploits for devices stand \
+         beside these: what was refused is, for the same reasons or for one more, and `tests/exploits.rs` shows it for each",
     ),
-    (
-        "6cd05a50dc07",
-        "c8789a7f30b3",
-        "exploits: since then the judge has another path for the module of GPUs, and one block instead of two for batches above 15 ms, \
-         which these, of one small shape each, do not have; none was traced",
-    ),
+    ("68120f3e710e", "4529aa281a0d", "exploits: as above; these are decided without a trace"),
 ];
 
 /// Whether a row with the key `row` counts where the code has the key `now`.
