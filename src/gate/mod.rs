@@ -64,6 +64,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         screen_alpha: schedule.alpha(),
         give_up_alpha: GIVE_UP_ALPHA,
         confirmation_alpha: Schedule::standard().alpha(),
+        confirmation_looks: CONFIRMATION_LOOKS,
         shape_alpha: rule.shape_alpha,
         control_alpha: CONTROL_ALPHA,
         core: Vec::new(),
@@ -72,6 +73,9 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         trace: !quick && policy != Policy::Gate,
     })
 }
+
+/// A gain's confirmation is looked at again where it is neither there nor ruled out.
+const CONFIRMATION_LOOKS: usize = 2;
 
 /// A quick comparison stops at this many launches.
 const QUICK_LAUNCHES: usize = 14;
@@ -95,14 +99,13 @@ pub fn next(evidence: &Evidence) -> Next {
     let Some(stage) = evidence.stages.last() else { return Next::Measure };
     let (looks, launches) = (looks(evidence, stage), stage.launches.len());
     let last = looks.last().copied().unwrap_or(0);
-    if !looks.contains(&launches) && launches < last {
-        return Next::Measure;
-    }
+    // The last look that was reached. What it has shown is not looked at again.
+    let Some(reached) = looks.iter().copied().filter(|look| *look <= launches).max() else { return Next::Measure };
     match (lead(evidence, stage), stage.kind) {
         (Lead::Shown, StageKind::Screen) => Next::Confirm,
         (Lead::Undecided, _) if launches < last => Next::Measure,
         // A true gain in noisy books: what is shown by the clock is worth as many launches again.
-        (Lead::Shown, StageKind::Confirmation) if launches < 2 * last && in_doubt(evidence) => Next::Measure,
+        (Lead::Shown, StageKind::Confirmation) if launches < 2 * reached && in_doubt(evidence) => Next::Measure,
         _ => Next::Done,
     }
 }
@@ -151,7 +154,10 @@ pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
             let (schedule, screened) = (Schedule::new(looks, alpha), screen.launches.len());
             match is_gate(terms) {
                 true => schedule.confirmations(screened),
-                false => vec![launches_to_confirm(evidence, screen, schedule.confirmation(screened))],
+                false => {
+                    let enough = launches_to_confirm(evidence, screen, schedule.confirmation(screened));
+                    schedule.looks_to_confirm(enough, terms.confirmation_looks)
+                }
             }
         }
         _ => terms.looks.clone(),
@@ -161,7 +167,8 @@ pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
 /// Launches of a confirmation: what the screen says is enough, at most `most`.
 fn launches_to_confirm(evidence: &Evidence, screen: &Stage, most: usize) -> usize {
     let series = Series::of(evidence, screen, INCUMBENT, CANDIDATE);
-    let (rule, alpha) = (rule(&evidence.terms), evidence.terms.confirmation_alpha);
+    let (rule, terms) = (rule(&evidence.terms), &evidence.terms);
+    let alpha = terms.confirmation_alpha / terms.confirmation_looks.max(1) as f64;
     kopt_stats::launches_to_confirm(&series.shapes(), &rule, alpha, LEAST_TO_CONFIRM.min(most)..=most)
 }
 

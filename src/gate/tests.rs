@@ -159,6 +159,25 @@ fn a_clear_gain_is_screened_in_six_launches_confirmed_in_five_and_accepted() {
 }
 
 #[test]
+fn a_disturbed_launch_of_a_confirmation_gets_it_a_second_look() {
+    let (small, large) = (Times::honest([MS, MS * 9 / 10, MS]), Times::honest([MS, MS * 9 / 10, MS]));
+    let mut evidence = play(empty(), small, large);
+    // Somebody else had the processor while the candidate had its turn.
+    for block in &mut evidence.stages[1].launches[3].cases[1].blocks {
+        for times in [&mut block.device_ns, &mut block.wall_ns, &mut block.cpu_ns] {
+            times[1] = [MS * 14 / 10; 2];
+        }
+    }
+    assert_eq!((next(&evidence), verdict(&evidence).ruling), (Next::Measure, Ruling::RolledBackNoise));
+    let mut older = evidence.clone();
+    older.terms.confirmation_looks = 1;
+    assert_eq!((next(&older), verdict(&older).ruling), (Next::Done, Ruling::RolledBackNoise));
+    let further = play(evidence, small, large);
+    assert_eq!(further.stages[1].launches.len(), 15);
+    assert_eq!(further.verdict.ruling, Ruling::Accepted, "{:?}", further.verdict.reasons);
+}
+
+#[test]
 fn a_no_op_is_rolled_back_as_the_same() {
     let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
     assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));

@@ -142,8 +142,11 @@ pub struct Terms {
     pub screen_alpha: f64,
     /// Level at which each look gives up a gain; it accepts nothing.
     pub give_up_alpha: f64,
-    /// Error of the confirmation, which has one look.
+    /// Error of the confirmation over all its looks.
     pub confirmation_alpha: f64,
+    /// How often the confirmation of a gain is looked at.
+    #[serde(default = "once")]
+    pub confirmation_looks: usize,
     /// Error of the bound of each core shape.
     pub shape_alpha: f64,
     /// Error of the control, two-sided.
@@ -155,6 +158,11 @@ pub struct Terms {
     /// An accept needs a trace with fresh tensors.
     #[serde(default)]
     pub trace: bool,
+}
+
+/// As it was before anybody wrote it down.
+const fn once() -> usize {
+    1
 }
 
 /// A shape that was not compared.

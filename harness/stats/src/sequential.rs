@@ -80,6 +80,17 @@ impl Schedule {
         self.looks.iter().copied().find(|look| *look > screened).unwrap_or_else(|| self.last())
     }
 
+    /// Looks of a gain's confirmation, which share its error: what the screen says is enough and, where that leaves it undecided,
+    /// three times as many. A launch that was disturbed spoils a short series: one of five on one shape is enough, whatever the
+    /// others show.
+    #[must_use]
+    pub fn looks_to_confirm(&self, enough: usize, count: usize) -> Vec<usize> {
+        let mut looks = [1, 3].map(|times| (times * enough).min(self.last().max(enough))).to_vec();
+        looks.truncate(count.max(1));
+        looks.dedup();
+        looks
+    }
+
     /// Looks of a gate's confirmation, which share its error: the same number, twice and four times as many. A launch that
     /// was disturbed spoils a short series, and what is slower must not pass for that. Nobody books what a gate measures:
     /// that an early stop makes it look larger does no harm there.

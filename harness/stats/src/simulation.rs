@@ -58,17 +58,25 @@ impl World {
         (Standing::Undecided, gains)
     }
 
-    /// Fresh launches, as many as the screen's say; the standing, the estimate of the aggregate, and how many they were.
+    /// Fresh launches, as many as the screen's say, and more where these leave it undecided; the standing, the estimate of the
+    /// aggregate, and how many they were.
     fn confirm(&self, screened: &[Vec<f64>], rule: &Rule, generator: &mut Generator) -> (Standing, f64, usize) {
         let schedule = Schedule::standard();
-        let most = schedule.confirmation(screened[0].len());
-        let launches = launches_to_confirm(&shapes(screened), rule, schedule.alpha(), LEAST_TO_CONFIRM..=most);
+        let (most, alpha) = (schedule.confirmation(screened[0].len()), schedule.alpha() / 2.0);
+        let enough = launches_to_confirm(&shapes(screened), rule, alpha, LEAST_TO_CONFIRM..=most);
         let mut gains = vec![Vec::new(); self.effects.len()];
-        for _ in 0..launches {
-            self.launch(&mut gains, generator);
+        let mut standing = Standing::Undecided;
+        for look in schedule.looks_to_confirm(enough, 2) {
+            while gains[0].len() < look {
+                self.launch(&mut gains, generator);
+            }
+            standing = stand(&gains, rule, alpha);
+            if standing != Standing::Undecided {
+                break;
+            }
         }
         let slices: Vec<&[f64]> = gains.iter().map(Vec::as_slice).collect();
-        (stand(&gains, rule, schedule.alpha()), Effect::of(&combine(&slices)).mean, launches)
+        (standing, Effect::of(&combine(&slices)).mean, gains[0].len())
     }
 }
 
@@ -136,6 +144,16 @@ fn a_true_five_per_cent_is_found() {
 fn a_true_two_per_cent_is_found_where_launches_vary_by_one_and_a_half() {
     let shares = rounds(&World::uniform(0.02, 0.015), Policy::Default, 500, 3);
     assert!(shares.confirmed >= 0.8, "{shares:?}");
+}
+
+#[test]
+fn a_disturbed_launch_of_one_shape_does_not_cost_a_clear_gain() {
+    // One launch of ten of each shape varies six times as much. Looked at once, 95.8 % of these were confirmed; and of true gains of
+    // 2 % 96.6 % where launches vary by 1.5 %, 90.7 % where they vary by 2 %, now 100 and 99.6 %.
+    let mut world = World::uniform(0.10, 0.01);
+    world.disturbed = 0.1;
+    let shares = rounds(&world, Policy::Default, 500, 7);
+    assert!(shares.confirmed >= 0.99, "{shares:?}");
 }
 
 #[test]
