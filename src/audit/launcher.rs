@@ -15,8 +15,12 @@ use super::{Collector, Subject, not_audited, rules};
 /// Bytes of an entry of the list of constructors.
 const ENTRY: u64 = 8;
 
-/// Bytes that lie between variables of what compilers bring.
+/// Bytes that lie between variables of what compilers bring, in all sections of a file.
 const BETWEEN: u64 = 64;
+
+/// Bytes of one variable that compilers bring, at most, and of all of a file: a name alone is soon given.
+const VARIABLE: u64 = 24;
+const VARIABLES: u64 = 1024;
 
 pub(super) fn audit(subject: &Subject<'_>) -> Audit {
     if subject.parts.is_empty() {
@@ -61,32 +65,45 @@ fn read(file: &ElfFile64<'_, Endianness>, own: &HashSet<String>, found: &mut Col
             found.add("launcher-data", &*name, || place("COMMON"));
             continue;
         }
+        if symbol.st_type() == elf::STT_GNU_IFUNC {
+            found.add("launcher-constructor", &*name, || place(".symtab"));
+        }
         let index = usize::from(index.0);
         let writable = sections.iter().nth(index).is_some_and(|section| is_writable(section.sh_flags(endian).0));
         if !writable || matches!(symbol.st_type(), elf::STT_SECTION | elf::STT_FILE) {
             continue;
         }
-        if fine("launcher-data", &name) {
-            known[index] += symbol.st_size(endian);
+        let size = symbol.st_size(endian);
+        if fine("launcher-data", &name) && size <= VARIABLE && known.iter().sum::<u64>() + size <= VARIABLES {
+            known[index] += size;
         } else {
             named[index] = true;
             found.add("launcher-data", &*name, || place(".symtab"));
         }
     }
+    let (mut constructors, mut between) = (0, 0);
     for (index, section) in sections.iter().enumerate() {
         let name = sections.section_name(endian, section).map(String::from_utf8_lossy).unwrap_or_default();
         let (size, kind) = (section.sh_size(endian), section.sh_type(endian));
         let is_list = [elf::SHT_INIT_ARRAY, elf::SHT_FINI_ARRAY, elf::SHT_PREINIT_ARRAY].contains(&kind);
-        if is_list || name.starts_with(".ctors") || name.starts_with(".dtors") {
-            // One registers the device code.
-            let expected = if kind == elf::SHT_INIT_ARRAY { ENTRY } else { 0 };
-            if size > expected {
+        if is_list || [".ctors", ".dtors", ".init", ".fini"].iter().any(|start| is_of(&name, start)) {
+            // One of a file registers its device code.
+            constructors += if kind == elf::SHT_INIT_ARRAY { size } else { size.saturating_add(ENTRY) };
+            if size > 0 && constructors > ENTRY {
                 found.add("launcher-constructor", &*name, || Place::section(&name));
             }
-        } else if is_writable(section.sh_flags(endian).0) && !named[index] && size > known[index] + BETWEEN {
-            found.add("launcher-data", format!("{size} bytes of `{name}`"), || Place::section(&name));
+        } else if is_writable(section.sh_flags(endian).0) && !named[index] {
+            between += size.saturating_sub(known[index]);
+            if size > known[index] && between > BETWEEN {
+                found.add("launcher-data", format!("{size} bytes of `{name}`"), || Place::section(&name));
+            }
         }
     }
+}
+
+/// Whether a section is `start`, or one of its parts by order.
+fn is_of(name: &str, start: &str) -> bool {
+    name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn is_writable(flags: u64) -> bool {

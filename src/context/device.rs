@@ -31,9 +31,14 @@ pub fn only(device: &str) -> Result<()> {
     if is(ORDER.0, ORDER.1) && VISIBLE.iter().all(|name| is(name, device)) {
         return Ok(());
     }
+    // Somebody who hands out devices has said which are ours.
+    if let Some(name) = VISIBLE.iter().find(|name| std::env::var_os(name).is_some_and(|now| !now.is_empty())) {
+        let hint = format!("unset {name}, or name the device there");
+        return Err(Error::setup(format!("`--device {device}`, but {name} is set")).hint(hint));
+    }
     let failed = |error: &std::io::Error| Error::setup("cannot start anew with one device").because(error);
-    let program = std::env::current_exe().map_err(|error| failed(&error))?;
-    let mut command = std::process::Command::new(program);
+    // As it was started, whatever has become of its file.
+    let mut command = std::process::Command::new("/proc/self/exe");
     command.args(std::env::args_os().skip(1)).env(ORDER.0, ORDER.1).envs(VISIBLE.map(|name| (name, device)));
     Err(failed(&command.exec()))
 }

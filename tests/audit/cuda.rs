@@ -156,6 +156,24 @@ fn a_launcher_that_does_more_than_launch_is_found() {
             "launcher-constructor",
             ".init_array",
         ),
+        (
+            "__attribute__((constructor(200))) static void first() { cudaGetLastError(); }",
+            "halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-constructor",
+            ".init_array",
+        ),
+        (
+            "static char own__cudaFatCubinHandle[4096];",
+            "own__cudaFatCubinHandle[args->n] += 1; halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-data",
+            "own__cudaFatCubinHandle",
+        ),
+        (
+            "asm(\".section .data.a,\\\"aw\\\"\\n.zero 60\\n.section .data.b,\\\"aw\\\"\\n.zero 60\\n.text\");",
+            "halve<<<1, 256, 0, stream>>>(*args);",
+            "launcher-data",
+            "bytes of",
+        ),
         ("", "cudaLaunchHostFunc(stream, 0, 0);", "launcher-import", "cudaLaunchHostFunc"),
     ];
     for (before, body, rule, what) in cases {

@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let key = measuring::key(&root, &measuring::REFEREE)?;
     let file = root.join("tests/benchmarks/campaigns.jsonl");
-    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::counts(&row.key, &key))?;
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == key)?;
     let until = arguments.until();
     while Instant::now() < until {
         let count = |kernel: &str| rows.iter().filter(|row| row.kernel == kernel).count();

@@ -1,4 +1,6 @@
-use crate::sandbox::Sandbox;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::sandbox::{Ran, Sandbox};
 
 #[test]
 fn kernels_are_listed_and_other_crates_are_not() {
@@ -31,12 +33,24 @@ fn called_by_cargo_it_does_the_same() {
 }
 
 #[test]
-fn one_device_changes_nothing_where_none_is_needed_and_several_are_a_mistake() {
+fn whatever_is_started_sees_one_device_and_several_are_a_mistake() {
     let sandbox = Sandbox::of("kernels");
     let plain = sandbox.kopt(&["list"]).stderr;
-    assert_eq!(sandbox.kopt(&["list", "--device", "3"]).exits(0).stderr, plain);
-    assert_eq!(sandbox.kopt(&["kopt", "--device", "GPU-1b2c", "list"]).exits(0).stderr, plain);
+    let (spy, seen) = (sandbox.path("cargo-that-tells"), sandbox.path("seen"));
+    let told = "$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES";
+    sandbox.write(
+        "cargo-that-tells",
+        &format!("#!/bin/sh\necho \"{told}\" > {}\nexec {} \"$@\"\n", seen.display(), env!("CARGO")),
+    );
+    std::fs::set_permissions(&spy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (device, arguments) in [("3", ["list", "--device", "3"]), ("GPU-1b2c", ["--device", "GPU-1b2c", "list"])] {
+        let ran = Ran::of(sandbox.command(&arguments).env("CARGO", &spy)).exits(0);
+        assert_eq!(ran.stderr, plain);
+        assert_eq!(sandbox.read("seen"), format!("PCI_BUS_ID {device} {device}\n"));
+    }
     sandbox.kopt(&["list", "--device", "0,1"]).exits(2).says("nvidia-smi");
+    let given = Ran::of(sandbox.command(&["list", "--device", "1"]).env("CUDA_VISIBLE_DEVICES", "3"));
+    given.exits(96).says("CUDA_VISIBLE_DEVICES is set");
 }
 
 #[test]

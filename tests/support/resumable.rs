@@ -18,6 +18,8 @@ pub struct Arguments {
     pub only: Option<String>,
     /// Print the tables.
     pub report: bool,
+    /// Rows of this very version alone count, and not those that are as good.
+    pub own: bool,
 }
 
 impl Arguments {
@@ -31,6 +33,7 @@ impl Arguments {
                 "--minutes" => arguments.minutes = value()?.parse()?,
                 "--only" => arguments.only = Some(value()?),
                 "--report" => arguments.report = true,
+                "--own" => arguments.own = true,
                 // cargo bench says so itself.
                 "--bench" => {}
                 other => return Err(format!("unknown argument {other}").into()),

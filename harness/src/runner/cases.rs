@@ -31,9 +31,6 @@ const LARGE_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Masked, Distributi
 /// What a shape close to a listed one is checked on: zeros beyond an edge must not count as a maximum either.
 const NEAR_DISTRIBUTIONS: [Distribution; 2] = [Distribution::Uniform, Distribution::Negative];
 
-/// What every operator has, and most mistakes show on.
-pub(crate) const COMMON: Distribution = Distribution::Uniform;
-
 /// The sizes of a trial.
 #[derive(Debug, Clone)]
 pub(crate) enum Sizes {

@@ -1,11 +1,12 @@
-//! Who times on a GPU does so alone, whatever else of this tool runs on the machine: a launch or a shape of a bench at a time,
-//! so that two campaigns on one device take turns. Kernels that are only checked do not wait: a device that others time on is
-//! slower for them, and no number comes of it.
+//! Who times on a GPU takes turns with others of this tool who do, a launch or a shape of a bench at a time. Kernels that are
+//! only checked take no turn: they can still disturb a launch, which the statistics must bear, as they must other programs.
 //!
-//! The system gives back what a process held that died.
+//! A device is known by what the driver was told to show: two who name it differently do not wait for each other. The system
+//! gives back what a process held that died.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 
 use camino::Utf8Path;
 use kopt_schema::manifest::Backend;
@@ -36,13 +37,20 @@ impl Lease {
             format!("cannot lock `{path}`, which keeps others from timing on this device: {error}")
         };
         // Somebody else's file can be locked, but not made again, where everybody may write.
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
+        let made = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = match made {
+            Ok(file) => {
+                // For other users too. Who cannot have it so has it alone.
+                let _ = file.set_permissions(Permissions::from_mode(0o666));
+                file
             }
-            opened => opened,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+                let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
+                file.map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
         };
-        let file = file.map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(file)
     }

@@ -1,13 +1,14 @@
 //! How often the referee is right: whole decisions with real processes, over equal code, injected gains and losses, and
 //! the patches of the example queues; and what the rules of other tools say of the same recorded launches.
 //!
-//!     cargo bench --bench referee -- [--minutes 30] [--only aa] [--report]
+//!     cargo bench --bench referee -- [--minutes 30] [--only aa] [--report] [--own]
 //!
 //! Those on a GPU are taken where there is one, or where `--only` names their crate: `--only softmax-cuda`.
 //!
 //! Each decision is one row of `referee.jsonl` beside this file, keyed by a digest of everything that measures and judges:
 //! a run that is cut off goes on where it was, and rows of another version are never counted. `--report` prints the
-//! tables of `harness/README.md`. Run it on a quiet machine, never beside a build.
+//! tables of `harness/README.md`. With `--own` the rows of other versions that are said to be as good do not count. Run it on
+//! a quiet machine, never beside a build.
 
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark's main")]
 
@@ -48,7 +49,7 @@ use scenario::{Scenario, Versions};
 fn main() -> Result<(), Failure> {
     let arguments = Arguments::read()?;
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let mut rows = Rows::open(&root)?;
+    let mut rows = Rows::open(&root, arguments.own)?;
     if arguments.minutes > 0.0 {
         measure(&root, &mut rows, &arguments)?;
     }

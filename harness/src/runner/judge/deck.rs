@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kopt_schema::manifest::Backend;
 use kopt_schema::message::{Cost, FailureKind};
 
 use self::bases::{Entry, Input, Known};
@@ -85,7 +86,8 @@ impl Deck {
         let blueprint = Blueprint::new(buffers, places, Layout::Packed, Draw::new(seed, "noise").bits(), 0);
         let axes = bases::axes(&entries);
         let variants = bases::variants(&blueprint, &axes, &entries);
-        let bases = bases::draw(&mut entries, kernel, case, variants, &mut Draw::new(seed, "bases"));
+        let backend = table.map_or(Backend::Cpu, |table| table.device.driver.backend());
+        let bases = bases::draw(&mut entries, kernel, backend, case, variants, &mut Draw::new(seed, "bases"))?;
         let store = store(table, &blueprint, contestants, &entries)?;
         let cost = layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);

@@ -207,9 +207,11 @@ impl Launch<'_> {
         let wanted = self.judge.bout.blocks.min(affordable).min(most);
         let mut throttled = 0;
         while blocks.len() < wanted {
+            let protects_itself = |judge: &Judge| judge.gauge.as_ref().and_then(Gauge::held_back).is_some();
+            let before = protects_itself(self.judge);
             let block = self.block(case, calls)?;
             // A device that protects itself is not what is compared; one that does so all the time is what there is.
-            let held_back = self.judge.gauge.as_ref().and_then(Gauge::held_back).is_some();
+            let held_back = before || protects_itself(self.judge);
             if held_back && throttled < wanted {
                 throttled += 1;
             } else {

@@ -43,6 +43,12 @@ impl Device {
         Ok(self.driver.name(self.id)?)
     }
 
+    /// Waits for everything that this process has on the device.
+    pub(crate) fn settle(&self) -> Result<(), BackendError> {
+        // SAFETY: the stream is this value's own, and its context is current.
+        Ok(unsafe { self.driver.settle(self.stream) }?)
+    }
+
     /// Waits for everything that was queued.
     pub(crate) fn synchronize(&self) -> Result<(), BackendError> {
         // SAFETY: the stream is this value's own.

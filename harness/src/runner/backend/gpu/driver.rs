@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use kopt_schema::manifest;
 use kopt_schema::plan::{Launch, TensorMap};
 
 use super::super::BackendError;
@@ -158,6 +159,9 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// Makes the context of a device current for this thread.
     unsafe fn make_current(&self, device: i32, context: Context) -> Done<()>;
 
+    /// Whose devices these are.
+    fn backend(&self) -> manifest::Backend;
+
     /// The name of a device.
     fn name(&self, device: i32) -> Done<String>;
 
@@ -180,6 +184,12 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
 
     /// Waits for everything that was queued.
     unsafe fn synchronize(&self, stream: Stream) -> Done<()>;
+
+    /// Waits for everything that this process has on the device, on whatever stream.
+    unsafe fn settle(&self, stream: Stream) -> Done<()> {
+        // SAFETY: as the caller's.
+        unsafe { self.synchronize(stream) }
+    }
 
     /// A new event, with timing.
     fn event(&self) -> Done<Event>;

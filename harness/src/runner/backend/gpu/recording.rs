@@ -22,10 +22,12 @@ impl Recording {
         // SAFETY: as above.
         let graph = unsafe { device.driver.end_recording(device.stream) };
         queued?;
+        // Whatever it queued elsewhere runs to its end now, or is found to have none.
+        device.settle()?;
         let graph = graph.map_err(|refused| {
             BackendError::Fault(format!(
-                "what it queues cannot be recorded: a launcher works on the stream that it is given, or on others that this one waits for, \
-                 waits for nothing itself, and allocates with cudaMallocAsync or not at all ({refused})"
+                "what it queues cannot be recorded: a launcher works on the stream that it is given, or on others that this \
+                 one waits for, waits for nothing itself, and allocates with cudaMallocAsync or not at all ({refused})"
             ))
         })?;
         // SAFETY: the graph was recorded here.

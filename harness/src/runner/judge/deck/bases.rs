@@ -3,20 +3,22 @@
 use std::sync::{Arc, OnceLock};
 
 use kopt_schema::DType;
+use kopt_schema::manifest::Backend;
 
 use crate::distribution::Distribution;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Symmetry};
 use crate::package::EntryLayout;
 use crate::runner::blueprint::{Blueprint, is_weight};
+use crate::runner::contestant::Loss;
 use crate::runner::judge::deal::{Factor, Within};
+use crate::runner::reference;
 use crate::tensor::{Draw, Expected, Tensors, Values, encode};
 
 /// Bases are at most this many, and take at most so long in all, if that is more than one.
 const MOST: u64 = 64;
 const REFERENCE_S: f64 = 1.0;
 
-/// There is only one where the reference takes longer than this, or the bases take so many bytes.
-const SLOW_REFERENCE_S: f64 = 10.0;
+/// There are two where the bases of a shape take so many bytes.
 const HELD: usize = 4 << 30;
 
 /// Bases are at least this many, or two where the reference takes long: turns of one tensor have all in common that does not turn,
@@ -61,17 +63,30 @@ pub(super) struct Known {
     pub within: OnceLock<Within>,
 }
 
-/// Draws and evaluates bases, of which each gives so many `variants`; how many there are now.
-pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, variants: u64, source: &mut Draw) -> usize {
+/// Draws and evaluates bases, of which each gives so many `variants`; how many there are now. What is large is evaluated where
+/// the kernels run.
+pub(super) fn draw(
+    entries: &mut [Entry],
+    kernel: &dyn Kernel,
+    backend: Backend,
+    case: &Case,
+    variants: u64,
+    source: &mut Draw,
+) -> Result<usize, Loss> {
     let begun = std::time::Instant::now();
-    let known = kernel.distributions();
-    let dealt: Vec<Distribution> = DEALT.into_iter().filter(|one| known.contains(one)).collect();
+    let known: Vec<_> = entries.iter().map(|entry| kernel.distributions_of(entry.layout.symbol)).collect();
+    let scaled = entries.iter().any(|entry| !entry.symmetry.scaled.is_empty());
+    // What is masked turns into its opposite where it is scaled.
+    let is_dealt =
+        |one: &Distribution| known.iter().all(|known| known.contains(one)) && !(scaled && *one == Distribution::Masked);
+    let dealt: Vec<Distribution> = DEALT.into_iter().filter(is_dealt).collect();
+    let first = source.between(0, dealt.len().max(1) - 1);
     let (mut bases, mut held, mut inputs, mut outputs) = (0, 0, 0.., 0..);
     for number in 0..CONTENTS.div_ceil(variants).clamp(LEAST, MOST) {
-        let turn = usize::try_from(number).unwrap_or(0);
+        let turn = first + usize::try_from(number).unwrap_or(0);
         let distribution = dealt.get(turn % dealt.len().max(1)).copied().unwrap_or(Distribution::Normal);
         let elapsed = begun.elapsed().as_secs_f64();
-        if (number > 1 && elapsed > REFERENCE_S) || (number > 0 && (elapsed > SLOW_REFERENCE_S || held > HELD)) {
+        if number > 1 && (elapsed > REFERENCE_S || held > HELD) {
             break;
         }
         // Entries that read the same weight get the same one.
@@ -87,7 +102,7 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
                     (None, None) => {}
                 }
             }
-            let expected = kernel.expect(symbol, case, &tensors, distribution.rounding());
+            let expected = reference::expect(kernel, backend, symbol, case, &tensors, distribution)?;
             let read = buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
             let input = |((index, buffer), number): ((usize, &Buffer), usize)| {
                 let mut bytes = vec![0; buffer.bytes()];
@@ -111,7 +126,7 @@ pub(super) fn draw(entries: &mut [Entry], kernel: &dyn Kernel, case: &Case, vari
         };
         held += entries.iter().map(of).sum::<usize>();
     }
-    bases
+    Ok(bases)
 }
 
 /// Contents that one base gives.

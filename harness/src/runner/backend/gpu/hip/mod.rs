@@ -14,6 +14,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::OnceLock;
 
+use kopt_schema::manifest;
 use kopt_schema::plan::{Launch, TensorMap};
 use libloading::os::unix::Library;
 
@@ -137,6 +138,10 @@ fn pointer(address: u64) -> *mut c_void {
 }
 
 impl Driver for Hip {
+    fn backend(&self) -> manifest::Backend {
+        manifest::Backend::Hip
+    }
+
     fn object(&self) -> &'static str {
         "code object"
     }
@@ -311,7 +316,7 @@ impl Driver for Hip {
     }
 
     unsafe fn pieces(&self, _graph: Graph) -> Done<Vec<Piece>> {
-        Ok(Vec::new())
+        self.checked("hipGraphGetNodes", NOT_SUPPORTED).map(|()| Vec::new())
     }
 
     unsafe fn replay(&self, _graph: Graph) -> Done<Replay> {
