@@ -22,7 +22,7 @@ pub fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
     text += &peers(rows);
     if !gpu.is_empty() {
         text += "\nOn a GPU:\n\n";
-        text += &bars(&gpu, "7 shapes of softmax-cuda", "median ≤ 20");
+        text += &bars(&gpu, "all shapes of the crate", "median ≤ 20");
         text.push('\n');
         text += &peers(&gpu);
     }

@@ -51,8 +51,9 @@ const SHORT: [(&str, [&str; 4]); 3] = [
     ("matmul-cpu", ["1x1024x1024", "64x256x256", "128x128x128", "100x300x200"]),
 ];
 
-/// The crate that equal code and a gain are decided on where there is a GPU, on all of its shapes.
-const GPU: &str = "softmax-cuda";
+/// The crates that equal code and a gain are decided on where there is a GPU, on all of their shapes, and how often each.
+const GPU: [(&str, usize, usize); 3] =
+    [("softmax-cuda", 110, 40), ("rmsnorm-cuda", 60, 20), ("cross-entropy-cuda", 60, 20)];
 
 /// The crate with eight shapes.
 const EIGHT: &str = "grouped-matmul-cpu";
@@ -62,7 +63,7 @@ impl Scenario {
     pub fn is_wanted(&self, only: Option<&str>) -> bool {
         let gpu = std::path::Path::new("/dev/nvidiactl").exists();
         let by_name = only.is_some_and(|part| part.contains(&self.package));
-        only.is_none_or(|part| self.name().contains(part)) && (self.package != GPU || gpu || by_name)
+        only.is_none_or(|part| self.name().contains(part)) && (self.package.ends_with("-cpu") || gpu || by_name)
     }
 
     /// Its name in rows.
@@ -107,9 +108,11 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
         scenarios.push(one("gain-2", Injected::Gain(0.02), 40));
         scenarios.push(one("gain-5", Injected::Gain(0.05), 40));
     }
-    for (kind, injected, goal) in [("aa", Injected::Nothing, 110), ("gain-2", Injected::Gain(0.02), 40)] {
-        let (package, shapes, versions) = (GPU.to_owned(), Vec::new(), Versions::Tip);
-        scenarios.push(Scenario { kind, package, shapes, versions, injected, goal });
+    for (package, equal, gains) in GPU {
+        for (kind, injected, goal) in [("aa", Injected::Nothing, equal), ("gain-2", Injected::Gain(0.02), gains)] {
+            let (package, shapes, versions) = (package.to_owned(), Vec::new(), Versions::Tip);
+            scenarios.push(Scenario { kind, package, shapes, versions, injected, goal });
+        }
     }
     let (_, manifest) = super::queue::example(root, EIGHT)?;
     scenarios.push(Scenario {
