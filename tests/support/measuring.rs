@@ -109,12 +109,12 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 9] = [
     ),
     (
         "169c70a64769",
-        "5d3d6e492c6b",
+        "498c0bfd9273",
         "exploits: since then the judge flushes the caches, deals and compares otherwise and asks for one call at a time, a trace that leaves a doubt is \
          repeated, gates and sanitizers see more, what cannot be read is refused, no call returns from a signal, and exploits for devices stand \
          beside these: what was refused is, for the same reasons or for one more, and `tests/exploits.rs` shows it for each",
     ),
-    ("68120f3e710e", "5d3d6e492c6b", "exploits: as above; these are decided without a trace"),
+    ("68120f3e710e", "498c0bfd9273", "exploits: as above; these are decided without a trace"),
 ];
 
 /// Whether a row with the key `row` counts where the code has the key `now`.
