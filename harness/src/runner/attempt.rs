@@ -12,6 +12,7 @@ use super::blueprint::POISONS;
 use super::candidate::Loaded;
 use super::cases::TrialSpec;
 use super::contestant::{Contestant, Loss};
+use super::lease::Lease;
 use super::memory::Layout;
 use super::{compare, environment, prepare, reference};
 use crate::kernel::{Buffer, Case, Kernel, Role};
@@ -48,6 +49,7 @@ pub(crate) fn attempt(
         Ok(drawn)
     });
     let mut drawn: Vec<Drawn> = drawn.collect::<Result<_, _>>()?;
+    let lease = Lease::share(manifest.backend);
     let mut contestant = call_all(manifest, candidate, attempts, &drawn)?;
     // What was prepared must follow the weight: a second step has another one at the same address. And who keeps something
     // that is right in a first call only must not pass by never being called again.
@@ -68,6 +70,7 @@ pub(crate) fn attempt(
     }
     // Nothing that it started may go on while outputs are read.
     drop(contestant);
+    drop(lease);
     for (number, (attempt, drawn)) in attempts.iter().zip(&drawn).enumerate() {
         drawn.verdict(kernel, manifest, attempt).map_err(|loss| (number, loss))?;
     }
@@ -82,8 +85,10 @@ pub(crate) fn called(
     attempt: &Attempt<'_>,
 ) -> Result<(Arena, Vec<Expected>), Loss> {
     let drawn = Drawn::new(kernel, manifest, candidate, attempt)?;
+    let lease = Lease::share(manifest.backend);
     let called = call_all(manifest, candidate, std::slice::from_ref(attempt), std::slice::from_ref(&drawn));
     drop(called.map_err(|(_, loss)| loss)?);
+    drop(lease);
     let expected = drawn.left_behind(kernel, manifest, attempt)?;
     Ok((drawn.arena, expected))
 }

@@ -8,7 +8,7 @@
 //! | `reference` | what is expected of large products, by the device |
 //! | `certify` | wrong results handed to the crate's own check |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
-//! | `lease` | who times on a GPU does so alone |
+//! | `lease` | who times on a GPU has it alone |
 //! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
 //! | `prepare` | weights that are prepared once a step, the only legal cache |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |

@@ -14,6 +14,7 @@ use crate::package::Package;
 use crate::runner::backend::gpu::{Gpu, driver_of};
 use crate::runner::backend::{Backend as _, BackendError};
 use crate::runner::candidate::{Absent, Loaded};
+use crate::runner::lease::Lease;
 use crate::runner::{arguments, cases};
 
 /// Elements of a case's largest buffer: enough for most paths that begin at some size.
@@ -28,6 +29,7 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr) 
         Absent::NotCompiled(why) => Failure::NoDevice(why),
         Absent::Wrong(why) => Failure::Wrong(why),
     })?;
+    let _lease = Lease::share(manifest.backend);
     let mut gpu = Gpu::open(driver_of(manifest.backend)?)?;
     if loaded.class == Class::Launcher {
         let entries =
