@@ -19,6 +19,9 @@ const TILE: usize = 16;
 /// off: whether a check refuses that would be up to the seed.
 const NOTICEABLE: usize = 1024;
 
+/// What a mutant gives for each output, in the reference's order.
+pub type Mutated = Vec<Option<Vec<f64>>>;
+
 /// From an output's right values to a mutant's.
 type Change<'a> = &'a dyn Fn(&Buffer, &[f64]) -> Option<Vec<f64>>;
 
@@ -86,37 +89,42 @@ pub struct Subject<'a, K: Kernel + ?Sized> {
 }
 
 impl<K: Kernel + ?Sized> Subject<'_, K> {
-    /// What the mutant gives for each output, in the reference's order; nothing for an output that it leaves as it is (a row
-    /// of one element has no tail, a constant row is its own mean).
-    #[must_use]
-    pub fn mutated(&self, mutant: Mutant, seed: u64) -> Vec<Option<Vec<f64>>> {
+    /// What the mutant gives; nothing for an output that it leaves as it is (a row of one element has no tail, a constant row
+    /// is its own mean).
+    ///
+    /// # Errors
+    /// Those of `reference`, which gives what is expected for inputs of this call's sizes.
+    pub fn mutated<E>(
+        &self,
+        mutant: Mutant,
+        seed: u64,
+        reference: &dyn Fn(&Tensors) -> Result<Vec<Expected>, E>,
+    ) -> Result<Mutated, E> {
         let buffers = self.kernel.buffers(self.entry, self.case);
         let by_output = |change: Change<'_>| {
             let one = |expected: &Expected| {
                 let buffer = buffers.iter().find(|buffer| buffer.name == expected.name)?;
                 change(buffer, &expected.values).filter(|values| differs(values, &expected.values, buffer.dtype))
             };
-            self.expected.iter().map(one).collect()
+            Ok(self.expected.iter().map(one).collect())
         };
         match mutant {
             Mutant::Zeros => by_output(&|buffer, _| Some(vec![0.0; buffer.len])),
             Mutant::Mean => by_output(&|buffer, values| Some(means(values, row_of(buffer)))),
             Mutant::CopiedInput => by_output(&|buffer, _| self.copied(&buffers, buffer)),
             Mutant::LastTileDropped => by_output(&|buffer, values| Some(without_last_tile(values, row_of(buffer)))),
-            Mutant::LastTermsDropped => self.without_last_terms(&buffers),
-            Mutant::LowerPrecision => self.evaluated(&self.rounded(&buffers), &buffers),
+            Mutant::LastTermsDropped => self.without_last_terms(&buffers, reference),
+            Mutant::LowerPrecision => Ok(self.others(reference(&self.rounded(&buffers))?, &buffers)),
             Mutant::StaleOutput => {
                 let mut draw = Draw::new(seed, "another call");
                 let inputs = self.kernel.inputs(self.entry, self.case, self.distribution, &mut draw);
-                self.evaluated(&inputs, &buffers)
+                Ok(self.others(reference(&inputs)?, &buffers))
             }
         }
     }
 
     /// What the reference makes of other inputs, where that is not what it makes of these.
-    fn evaluated(&self, inputs: &Tensors, buffers: &[Buffer]) -> Vec<Option<Vec<f64>>> {
-        let rounding = self.distribution.rounding();
-        let found = self.kernel.expect(self.entry, self.case, inputs, rounding);
+    fn others(&self, found: Vec<Expected>, buffers: &[Buffer]) -> Mutated {
         let one = |(expected, other): (&Expected, Expected)| {
             let buffer = buffers.iter().find(|buffer| buffer.name == expected.name)?;
             Some(other.values).filter(|values| differs(values, &expected.values, buffer.dtype))
@@ -143,20 +151,24 @@ impl<K: Kernel + ?Sized> Subject<'_, K> {
     /// For each output, the reference on inputs whose last columns, or else rows, add nothing to a sum: the first input for
     /// which that shows. Where the output has the same rows, its own last elements stay right, as those of a kernel would
     /// that forgets them in the sum only.
-    fn without_last_terms(&self, buffers: &[Buffer]) -> Vec<Option<Vec<f64>>> {
+    fn without_last_terms<E>(
+        &self,
+        buffers: &[Buffer],
+        reference: &dyn Fn(&Tensors) -> Result<Vec<Expected>, E>,
+    ) -> Result<Mutated, E> {
         let mut found = vec![None; self.expected.len()];
         for by_row in [false, true] {
             for input in floats(buffers) {
                 if found.iter().all(Option::is_some) {
-                    return found;
+                    return Ok(found);
                 }
                 let Some(cut) = Cut::of(input, by_row) else { continue };
                 let mut inputs = self.inputs.clone();
                 let mut values = self.inputs.floats(input.name).to_vec();
                 (0..values.len()).filter(|at| cut.drops(*at)).for_each(|at| values[at] = self.kernel.neutral());
                 inputs.insert(input.name, Values::Float(values));
-                let found_here = self.kernel.expect(self.entry, self.case, &inputs, self.distribution.rounding());
-                for ((place, expected), other) in found.iter_mut().zip(self.expected).zip(found_here) {
+                let here = reference(&inputs)?;
+                for ((place, expected), other) in found.iter_mut().zip(self.expected).zip(here) {
                     let Some(buffer) = buffers.iter().find(|buffer| buffer.name == expected.name) else { continue };
                     let mut values = other.values;
                     if buffer.row == input.row {
@@ -169,7 +181,7 @@ impl<K: Kernel + ?Sized> Subject<'_, K> {
                 }
             }
         }
-        found
+        Ok(found)
     }
 }
 

@@ -6,22 +6,22 @@
 //! distribution that refuses it is enough; the others are tried until one does.
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kopt_schema::manifest::Manifest;
 use kopt_schema::message::{CERTIFY_ARGUMENT, Certified, Message, MutantTaken};
 
 use super::candidate::{Absent, Loaded};
 use super::cases::{self, Sizes, TrialSpec};
-use super::compare;
 use super::correctness::{self, Attempt};
 use super::output::Output;
+use super::{compare, reference};
 use crate::distribution::Distribution;
 use crate::kernel::{Case, Kernel};
 use crate::mutant::{Mutant, Subject};
 use crate::package::{EntryLayout, Package};
 use crate::parallel;
-use crate::tensor::Draw;
+use crate::tensor::{Draw, Tensors};
 
 /// What stands for the output of a mutant that is one of all of them.
 const ALL_OUTPUTS: &str = "all";
@@ -42,7 +42,7 @@ pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Re
             let seed = getrandom::u64().map_err(|error| format!("no secret seed: {error}"))?;
             let (layout, forward, taken) = (layout, layouts[0], Vec::new());
             let mut trial = Certification { kernel, manifest: &manifest, layout, forward, case: &case, seed, taken };
-            let tried = trial.try_mutants();
+            let tried = trial.try_mutants()?;
             let (honest, missing) = match &candidate {
                 Ok(candidate) => trial.honest(candidate, &tried)?,
                 Err(Absent::NotCompiled(reason)) => (None, Some(reason.clone())),
@@ -74,27 +74,32 @@ struct Certification<'a> {
 
 impl Certification<'_> {
     /// Tries distributions until each mutant of each output is refused; those that were tried.
-    fn try_mutants(&mut self) -> Vec<Distribution> {
+    fn try_mutants(&mut self) -> Result<Vec<Distribution>, String> {
         let mut tried = Vec::new();
         // A refusal counts only where trials make it.
         for distribution in cases::distributions(self.kernel, self.layout.symbol, self.case).0 {
             if !tried.is_empty() && self.taken.iter().all(|taken| taken.caught) {
                 break;
             }
-            self.try_under(distribution);
+            self.try_under(distribution)?;
             tried.push(distribution);
         }
-        tried
+        Ok(tried)
     }
 
-    fn try_under(&mut self, distribution: Distribution) {
+    fn try_under(&mut self, distribution: Distribution) -> Result<(), String> {
         let (kernel, entry, case) = (self.kernel, self.layout.symbol, self.case);
         let inputs = kernel.inputs(entry, case, distribution, &mut Draw::new(self.seed, "inputs"));
-        let expected = kernel.expect(entry, case, &inputs, distribution.rounding());
+        let reference = |inputs: &Tensors| {
+            let expected = reference::expect(kernel, self.manifest.backend, entry, case, inputs, distribution);
+            expected.map_err(|loss| loss.message)
+        };
+        let expected = reference(&inputs)?;
         let buffers = kernel.buffers(entry, case);
         let subject = Subject { kernel, entry, case, distribution, inputs: &inputs, expected: &expected };
         // Each takes as long as the reference, and a large shape seconds: side by side, and told in their order.
         let found: Mutex<Vec<(usize, &str, bool, f64)>> = Mutex::default();
+        let failed: OnceLock<String> = OnceLock::new();
         parallel::each(Mutant::ALL.into_iter().enumerate(), |(number, mutant)| {
             // A kernel in a lower precision gives all its outputs in it; one whose errors cancel out is no proof by itself.
             let jointly = mutant == Mutant::LowerPrecision;
@@ -103,7 +108,11 @@ impl Certification<'_> {
                 return;
             }
             let mut taken: Vec<(usize, &str, bool, f64)> = Vec::new();
-            for (expected, values) in expected.iter().zip(subject.mutated(mutant, self.seed)) {
+            let mutated = match subject.mutated(mutant, self.seed, &reference) {
+                Ok(mutated) => mutated,
+                Err(why) => return drop(failed.set(why)),
+            };
+            for (expected, values) in expected.iter().zip(mutated) {
                 let buffer = buffers.iter().find(|buffer| buffer.name == expected.name);
                 let (Some(values), Some(buffer)) = (values, buffer) else { continue };
                 let (passed, excess) = compare::compare_values(expected, buffer, &values);
@@ -117,11 +126,15 @@ impl Certification<'_> {
             }
             found.lock().unwrap_or_else(PoisonError::into_inner).extend(taken);
         });
+        if let Some(why) = failed.into_inner() {
+            return Err(why);
+        }
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|(number, ..)| *number);
         for (number, output, caught, excess) in found {
             self.note(Mutant::ALL[number], output, distribution, caught, excess);
         }
+        Ok(())
     }
 
     fn is_caught(&self, mutant: Mutant, output: &str) -> bool {
