@@ -5,6 +5,7 @@
 //!
 //! Each decision is one row of `gates.jsonl` beside this file, keyed by a digest of everything that measures and judges: a
 //! run that is cut off goes on where it was, and rows of another version are never counted. Run it on a quiet machine.
+//! The evidence of each decision stays under `target/kopt-gates`, for `cargo kopt verdict` and whoever wonders about one.
 
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark's main")]
 
@@ -150,6 +151,11 @@ fn measure(
         }
         let evidence = halls[kernel].decide(kind, &context, &interrupts)?;
         let row = Row { key: key.to_owned(), scenario: name.clone(), ..row(&evidence) };
+        let kept = root.join("target/kopt-gates");
+        std::fs::create_dir_all(&kept)?;
+        let moment = Moment::now().compact();
+        let path = kept.join(format!("{}-{moment}.json", name.replace(' ', "-")));
+        std::fs::write(path, serde_json::to_vec(&evidence)?)?;
         eprintln!(
             "{:32} {:12} {} launches, {:.1} s, noisiest {}: {}",
             row.scenario, row.outcome, row.launches, row.seconds, row.noisiest, row.why
