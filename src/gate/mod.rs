@@ -65,6 +65,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         give_up_alpha: GIVE_UP_ALPHA,
         confirmation_alpha: Schedule::standard().alpha(),
         confirmation_looks: CONFIRMATION_LOOKS,
+        weighted: policy == Policy::Gate,
         shape_alpha: rule.shape_alpha,
         control_alpha: CONTROL_ALPHA,
         core: Vec::new(),
@@ -192,11 +193,11 @@ pub fn verdict(evidence: &Evidence) -> Verdict {
     let (alpha, aggregate) = (alpha_of(evidence, stage), Effect::of(&aggregate));
     let shapes = series.shapes();
     let directions = kopt_stats::directions(&shapes, 2.0 * evidence.terms.shape_alpha, evidence.terms.min_gain);
-    let shapes = series.cases.iter().zip(directions).map(|(case, direction)| ShapeVerdict {
+    let shapes = series.cases.iter().zip(&shapes).zip(directions).map(|((case, shape), direction)| ShapeVerdict {
         shape: case.name.clone(),
         core: case.core,
         direction: named(direction),
-        estimate: estimate(&Effect::of(&case.gains), evidence.terms.shape_alpha),
+        estimate: estimate(&shape.effect(), evidence.terms.shape_alpha),
         incumbent_s: case.incumbent_s,
         candidate_s: case.candidate_s,
     });

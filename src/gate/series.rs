@@ -1,7 +1,11 @@
 //! Launches as numbers: for each shape one log gain a launch. Blocks within a launch are brought together robustly; over
 //! launches nothing is trimmed, because they are the evidence.
+//!
+//! A gate goes on with what is open alone, and then has time for ten times the blocks: such a launch says more of a shape than
+//! one of a single block, and counts for more. And where a second process of the incumbent runs in every block, what the
+//! candidate is compared with is the mean of both, which varies less than one of them.
 
-use kopt_schema::bout::{CaseRecord, LaunchRecord};
+use kopt_schema::bout::{BlockRecord, CaseRecord, LaunchRecord};
 use kopt_schema::evidence::{Evidence, Stage};
 use kopt_stats::{Shape, combine, median, winsorized_mean};
 
@@ -28,6 +32,8 @@ pub struct Case {
     pub core: bool,
     /// One log gain a launch.
     pub gains: Vec<f64>,
+    /// How many blocks each has, where launches count by them.
+    pub weights: Vec<f64>,
     /// Median seconds a call of the first contestant.
     pub incumbent_s: f64,
     /// And of the second.
@@ -53,15 +59,21 @@ impl Series {
         new: usize,
         counts: impl Fn(&LaunchRecord) -> bool,
     ) -> Self {
-        let usable = |launch: &&LaunchRecord| launch.cases.iter().all(|case| usable(case, old.max(new)));
-        let launches: Vec<_> = stage.launches.iter().filter(|launch| counts(launch)).filter(usable).collect();
-        let core = &evidence.terms.core;
+        let is_usable = |launch: &&LaunchRecord| launch.cases.iter().all(|case| usable(case, old.max(new)));
+        let launches: Vec<_> = stage.launches.iter().filter(|launch| counts(launch)).filter(is_usable).collect();
+        let (core, weighted) = (&evidence.terms.core, evidence.terms.weighted);
+        let both = weighted && (old, new) == (INCUMBENT, CANDIDATE);
+        let compared = |row: &CaseRecord| match both && usable(row, CONTROL) {
+            true => over_blocks(row, |block| f64::midpoint(block.log_gain(old, new), block.log_gain(CONTROL, new))),
+            false => gain(row, old, new),
+        };
         let case = |name: String| {
             let rows: Vec<&CaseRecord> = launches.iter().filter_map(|launch| find(launch, &name)).collect();
             Case {
                 core: core.is_empty() || core.contains(&name),
                 name,
-                gains: rows.iter().map(|row| gain(row, old, new)).collect(),
+                gains: rows.iter().map(|row| compared(row)).collect(),
+                weights: rows.iter().filter(|_| weighted).map(|row| row.blocks.len() as f64).collect(),
                 incumbent_s: median(&rows.iter().map(|row| seconds(row, old)).collect::<Vec<_>>()),
                 candidate_s: median(&rows.iter().map(|row| seconds(row, new)).collect::<Vec<_>>()),
             }
@@ -71,7 +83,8 @@ impl Series {
 
     /// For the rules.
     pub fn shapes(&self) -> Vec<Shape<'_>> {
-        self.cases.iter().map(|case| Shape { name: &case.name, core: case.core, gains: &case.gains }).collect()
+        let cases = self.cases.iter();
+        cases.map(|Case { name, core, gains, weights, .. }| Shape { name, core: *core, gains, weights }).collect()
     }
 
     /// The geometric mean over shapes, one number a launch that has them all: the first ones.
@@ -108,7 +121,11 @@ pub fn usable(case: &CaseRecord, contestant: usize) -> bool {
 /// The log gain of a launch.
 #[must_use]
 pub fn gain(case: &CaseRecord, old: usize, new: usize) -> f64 {
-    winsorized_mean(&case.blocks.iter().map(|block| block.log_gain(old, new)).collect::<Vec<_>>())
+    over_blocks(case, |block| block.log_gain(old, new))
+}
+
+fn over_blocks(case: &CaseRecord, value: impl Fn(&BlockRecord) -> f64) -> f64 {
+    winsorized_mean(&case.blocks.iter().map(value).collect::<Vec<_>>())
 }
 
 /// Median seconds a call in a launch.

@@ -21,7 +21,7 @@ const POWER: f64 = 0.8;
 /// `alpha`.
 #[must_use]
 pub fn resolves(noise: &Noise, launches: usize, alpha: f64) -> f64 {
-    let effect = Effect { mean: 0.0, deviation: noise.launch_sigma, launches };
+    let effect = Effect { mean: 0.0, deviation: noise.launch_sigma, launches, effective: launches as f64 };
     gain_of_log(effect.detectable(alpha, POWER))
 }
 

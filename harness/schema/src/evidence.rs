@@ -147,6 +147,9 @@ pub struct Terms {
     /// How often the confirmation of a gain is looked at.
     #[serde(default = "once")]
     pub confirmation_looks: usize,
+    /// Whether a launch counts by how closely it measured a shape, and the incumbent by both of its processes.
+    #[serde(default)]
+    pub weighted: bool,
     /// Error of the bound of each core shape.
     pub shape_alpha: f64,
     /// Error of the control, two-sided.

@@ -39,7 +39,7 @@ pub fn direction(effect: &Effect, alpha: f64, band: f64) -> Direction {
 /// `1 - alpha` none of them is wrong; what that withdraws cannot be told. The same is claimed by each shape's own interval.
 #[must_use]
 pub fn directions(shapes: &[Shape], alpha: f64, band: f64) -> Vec<Direction> {
-    let effects: Vec<Effect> = shapes.iter().map(|shape| Effect::of(shape.gains)).collect();
+    let effects: Vec<Effect> = shapes.iter().map(Shape::effect).collect();
     let p: Vec<f64> = effects.iter().map(Effect::two_sided_p).collect();
     let claims = holm(&p, alpha);
     let judge = |(effect, claim): (&Effect, bool)| match direction(effect, alpha, band) {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn over_many_shapes_a_weak_claim_is_withdrawn_and_sameness_stays() {
         let (weak, strong, none) = (launches(0.02, 0.008), launches(-0.05, 0.003), launches(0.0, 0.003));
-        let shape = |gains| Shape { name: "", core: true, gains };
+        let shape = |gains| Shape { name: "", core: true, gains, weights: &[] };
         assert_eq!(directions(&[shape(&weak)], 0.05, 0.01), [Direction::Faster]);
         let many = [shape(&weak), shape(&strong), shape(&none), shape(&none)];
         let expected = [Direction::CannotTell, Direction::Slower, Direction::Same, Direction::Same];
@@ -108,7 +108,7 @@ mod tests {
         fn several_shapes_claim_no_more_than_each_alone(
             shapes in prop::collection::vec(prop::collection::vec(-0.03..0.05f64, 8), 1..6),
         ) {
-            let shapes: Vec<Shape> = shapes.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
+            let shapes: Vec<Shape> = shapes.iter().map(|gains| Shape { name: "", core: true, gains, weights: &[] }).collect();
             for (shape, together) in shapes.iter().zip(directions(&shapes, 0.05, 0.01)) {
                 let alone = direction(&Effect::of(shape.gains), 0.05, 0.01);
                 prop_assert!(together == alone || together == Direction::CannotTell);

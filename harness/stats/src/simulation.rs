@@ -81,7 +81,7 @@ impl World {
 }
 
 fn shapes(gains: &[Vec<f64>]) -> Vec<Shape<'_>> {
-    gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect()
+    gains.iter().map(|gains| Shape { name: "", core: true, gains, weights: &[] }).collect()
 }
 
 fn stand(gains: &[Vec<f64>], rule: &Rule, accept: f64) -> Standing {

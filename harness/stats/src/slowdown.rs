@@ -7,6 +7,8 @@
 //! the screen has named, and so keeps its power. One that is clear at a look is settled, and needs no more launches: a quiet
 //! shape is not measured on for the sake of a noisy one. It still counts among those that the level is split over. *Clear* is
 //! claimed of all of them, and needs no such division: more shapes make a false all-clear rarer.
+//!
+//! Launches that go through the open shapes alone measure these more closely, and each counts by how closely that was.
 
 use crate::effect::{Effect, combine};
 use crate::multiple::holm;
@@ -51,7 +53,7 @@ pub fn slowdown(shapes: &[Shape], tolerance: f64, open: &[Part], settled: usize,
     let gains: Vec<&[f64]> = shapes.iter().map(|shape| &shape.gains[..whole]).collect();
     let effect = |part: &Part| match part {
         Part::Aggregate => Effect::of(&combine(&gains)),
-        Part::Shape(index) => Effect::of(shapes.get(*index).map_or(&[], |shape| shape.gains)),
+        Part::Shape(index) => shapes.get(*index).map_or_else(|| Effect::of(&[]), Shape::effect),
     };
     let effects: Vec<Effect> = open.iter().map(effect).collect();
     let chances = effects.iter().map(|effect| effect.p_below(limit)).chain(std::iter::repeat_n(1.0, settled));
@@ -84,7 +86,8 @@ mod tests {
 
     fn stand(slower: &[f64], spread: f64, named: Option<&[Part]>) -> Slowdown {
         let gains: Vec<Vec<f64>> = slower.iter().map(|slower| launches(*slower, spread)).collect();
-        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
+        let shapes: Vec<Shape> =
+            gains.iter().map(|gains| Shape { name: "", core: true, gains, weights: &[] }).collect();
         slowdown(&shapes, 0.02, named.unwrap_or(&every_part(slower.len())), 0, LEVELS)
     }
 
@@ -116,14 +119,14 @@ mod tests {
     #[test]
     fn nothing_measured_is_not_clear() {
         assert_eq!(slowdown(&[], 0.02, &every_part(0), 0, LEVELS), Slowdown::Undecided(every_part(0)));
-        let shape = Shape { name: "", core: true, gains: &[-0.5] };
+        let shape = Shape { name: "", core: true, gains: &[-0.5], weights: &[] };
         assert_eq!(slowdown(&[shape], 0.02, &every_part(1), 0, LEVELS), Slowdown::Undecided(every_part(1)));
     }
 
     #[test]
     fn what_was_settled_still_shares_the_level_and_needs_no_launches() {
         let noisy = launches(3.2, 0.9);
-        let shape = |gains| Shape { name: "", core: true, gains };
+        let shape = |gains| Shape { name: "", core: true, gains, weights: &[] };
         let shapes = [shape(noisy.as_slice()), shape(&noisy[..6])];
         let open = [Part::Shape(0)];
         assert_eq!(slowdown(&shapes, 0.02, &open, 0, LEVELS), Slowdown::Slower(open.to_vec()));

@@ -19,7 +19,7 @@ struct Shares {
 }
 
 fn stand(gains: &[Vec<f64>], open: &[Part], settled: usize, shown: f64) -> Slowdown {
-    let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains }).collect();
+    let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "", core: true, gains, weights: &[] }).collect();
     slowdown(&shapes, TOLERANCE, open, settled, SlowdownLevels { shown, ruled_out: 0.02 })
 }
 

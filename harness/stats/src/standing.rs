@@ -22,6 +22,16 @@ pub struct Shape<'a> {
     pub core: bool,
     /// One `ln(t_old / t_new)` for each launch.
     pub gains: &'a [f64],
+    /// How much each launch counts; none where all count the same.
+    pub weights: &'a [f64],
+}
+
+impl Shape<'_> {
+    /// What its launches say.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        if self.weights.is_empty() { Effect::of(self.gains) } else { Effect::weighted(self.gains, self.weights) }
+    }
 }
 
 /// What the launches so far say of a candidate.
@@ -107,7 +117,7 @@ pub fn launches_to_confirm(shapes: &[Shape], rule: &Rule, accept: f64, numbers: 
     let gains: Vec<&[f64]> = shapes.iter().map(|shape| shape.gains).collect();
     let wider = |gains: &[f64], launches: usize| {
         let seen = Effect::of(gains);
-        Effect { deviation: WIDER * seen.deviation, launches, ..seen }
+        Effect { deviation: WIDER * seen.deviation, launches, effective: launches as f64, ..seen }
     };
     let together = combine(&gains);
     let is_enough = |launches: &usize| {

@@ -18,8 +18,11 @@ fn launches(gain: f64, error: f64) -> Vec<f64> {
 /// The standing of shapes given as gain and standard error; those after `core` may not veto.
 fn judged(policy: Policy, core: usize, shapes: &[(f64, f64)]) -> Standing {
     let gains: Vec<Vec<f64>> = shapes.iter().map(|&(gain, error)| launches(gain, error)).collect();
-    let shapes: Vec<Shape> =
-        gains.iter().enumerate().map(|(index, gains)| Shape { name: "case", core: index < core, gains }).collect();
+    let shapes: Vec<Shape> = gains
+        .iter()
+        .enumerate()
+        .map(|(index, gains)| Shape { name: "case", core: index < core, gains, weights: &[] })
+        .collect();
     standing(&shapes, &policy.rule(), LEVELS)
 }
 
@@ -103,7 +106,7 @@ fn too_little_evidence_decides_nothing() {
     for policy in Policy::ALL {
         assert_eq!(standing(&[], &policy.rule(), LEVELS), Standing::Undecided);
         for gains in [&[][..], &[0.5], &[-0.5], &[f64::NAN; 6]] {
-            let shape = Shape { name: "case", core: true, gains };
+            let shape = Shape { name: "case", core: true, gains, weights: &[] };
             assert_eq!(standing(&[shape, shape], &policy.rule(), LEVELS), Standing::Undecided, "{gains:?}");
         }
     }
@@ -121,7 +124,7 @@ proptest! {
         let rule = Policy::Default.rule();
         let gains: Vec<Vec<f64>> =
             shapes.iter().map(|(mean, noise)| noise.iter().map(|noise| mean + noise).collect()).collect();
-        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains }).collect();
+        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
         let aggregate: Vec<f64> =
             (0..8).map(|launch| gains.iter().map(|gains| gains[launch]).sum::<f64>() / gains.len() as f64).collect();
         let aggregate = Effect::of(&aggregate);
@@ -147,7 +150,7 @@ proptest! {
         let faster: Vec<Vec<f64>> = gains.iter().map(|gains| gains.iter().map(|gain| gain + more).collect()).collect();
         for policy in Policy::ALL {
             let judge = |gains: &[Vec<f64>]| {
-                let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains }).collect();
+                let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
                 standing(&shapes, &policy.rule(), LEVELS)
             };
             let (before, after) = (judge(&gains), judge(&faster));
@@ -165,7 +168,8 @@ proptest! {
 fn a_confirmation_is_as_long_as_what_was_seen_asks_for() {
     let needed = |shapes: &[(f64, f64)]| {
         let gains: Vec<Vec<f64>> = shapes.iter().map(|&(gain, error)| launches(gain, error)).collect();
-        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains }).collect();
+        let shapes: Vec<Shape> =
+            gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
         launches_to_confirm(&shapes, &Policy::Default.rule(), 0.02, 5..=14)
     };
     // A launch deviates by sqrt(12) times the error.

@@ -135,3 +135,57 @@ fn a_noisy_shape_is_measured_on_alone() {
     let whole = Evidence { terms: terms("default", None, false).unwrap(), ..evidence };
     assert!(unsettled(&whole).is_empty(), "a comparison always goes through all");
 }
+
+/// Six launches that go through everything, a block of `large` each, which seems slower or faster by 3 % in turn, and
+/// then launches of it alone with sixteen blocks, in which the head takes as long as the base, or `percent` of that.
+fn looked_at_closely(percent: u64, weighted: bool) -> Evidence {
+    let mut evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
+    evidence.terms.weighted = weighted;
+    evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
+    for number in 0..9 {
+        let large = MS * percent / 100;
+        let noise = |number: usize| if number.is_multiple_of(2) { 1031 } else { 969 };
+        let large = if number < 6 { large * noise(number) / 1000 } else { large };
+        let mut launch = launch(number, Times::honest([MS; 3]), Times::honest([MS, large, MS]));
+        let blocks = if number < 6 { 1 } else { 16 };
+        launch.cases[1].blocks = vec![launch.cases[1].blocks[0].clone(); blocks];
+        launch.cases.retain(|case| number < 6 || case.case == "large");
+        evidence.stages[0].launches.push(launch);
+    }
+    evidence
+}
+
+#[test]
+fn a_launch_counts_by_how_closely_it_looked() {
+    let equal = looked_at_closely(100, true);
+    let told = verdict(&equal);
+    assert_eq!(told.ruling, Ruling::Accepted, "{:?}", told.reasons);
+    assert!(told.shapes[1].estimate.high - told.shapes[1].estimate.low < 0.03, "{:?}", told.shapes[1]);
+    // The same launches, each as much as any other, as older evidence has it.
+    assert_eq!(verdict(&looked_at_closely(100, false)).ruling, Ruling::RolledBackNoise);
+    let older = serde_json::to_value(&equal).unwrap();
+    let mut older = older.as_object().unwrap().clone();
+    older["terms"].as_object_mut().unwrap().remove("weighted");
+    let older: Evidence = serde_json::from_value(older.into()).unwrap();
+    assert_eq!(verdict(&older).ruling, Ruling::RolledBackNoise);
+    // And no slowdown hides behind the first ones.
+    let slower = looked_at_closely(106, true);
+    assert_eq!(next(&slower), Next::Confirm, "{:?}", verdict(&slower).reasons);
+}
+
+#[test]
+fn the_head_is_compared_with_both_processes_of_the_base() {
+    let mut evidence = Evidence { terms: gate_terms(0.02).unwrap(), ..empty() };
+    evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
+    for number in 0..6 {
+        // One of them is faster by 3 % in every other launch, the other in the rest.
+        let [first, second] = if number % 2 == 0 { [MS * 97 / 100, MS] } else { [MS, MS * 97 / 100] };
+        let times = Times::honest([first, MS * 985 / 1000, second]);
+        evidence.stages[0].launches.push(launch(number, times, times));
+    }
+    let told = verdict(&evidence);
+    assert_eq!(told.ruling, Ruling::Accepted, "{:?}", told.reasons);
+    let one =
+        Evidence { terms: kopt_schema::evidence::Terms { weighted: false, ..evidence.terms.clone() }, ..evidence };
+    assert_eq!(verdict(&one).ruling, Ruling::RolledBackNoise);
+}
