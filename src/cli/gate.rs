@@ -51,8 +51,8 @@ pub struct Args {
     /// What a kernel may lose in time, such as 2% or 0.02
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = quantity::share)]
     tolerance: f64,
-    /// Time that measuring may take over all kernels, such as 90s or 2m; checking and building have their own
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = quantity::seconds)]
+    /// Time that measuring may take over all kernels, such as 90s or 3m; checking and building have their own
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = quantity::seconds)]
     max_time: f64,
     /// What to do when a kernel cannot be decided
     #[arg(long, value_name = "WHAT", default_value = "fail")]

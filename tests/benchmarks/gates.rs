@@ -47,7 +47,7 @@ const KERNELS: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped
 
 /// The tolerance and the time that are the command's own.
 const TOLERANCE: f64 = 0.02;
-const TIME_S: f64 = 120.0;
+const TIME_S: f64 = 180.0;
 
 /// What is gated.
 struct Kind {
