@@ -45,6 +45,9 @@ struct Row {
     seconds: f64,
     /// Of these, until the baseline was measured.
     baseline_s: f64,
+    /// The longest from an accept by the referee to its commit: compiling anew, sanitizers, the training step, `cargo test`.
+    #[serde(default)]
+    accepting_s: f64,
     /// The whole gain, measured.
     total: Option<f64>,
     /// Each patch and what became of it.
@@ -106,9 +109,23 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         date: target.created[..10].to_owned(),
         seconds: (10.0 * state.elapsed_s).round() / 10.0,
         baseline_s: (10.0 * state.rounds.first().map_or(0.0, |round| round.began_s)).round() / 10.0,
+        accepting_s: accepting(&std::fs::read_to_string(folder.events())?),
         total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
         patches: patches(&state),
     })
+}
+
+/// The longest from a measurement to the accept that follows on it, in a campaign's events.
+fn accepting(events: &str) -> f64 {
+    let (mut measured, mut longest) = (None, 0.0_f64);
+    for event in events.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
+        match (event["event"].as_str(), event["elapsed_s"].as_f64(), measured) {
+            (Some("measured"), at, _) => measured = at,
+            (Some("accepted"), Some(at), Some(since)) => longest = longest.max(at - since),
+            _ => {}
+        }
+    }
+    (10.0 * longest).round() / 10.0
 }
 
 fn patches(state: &State) -> BTreeMap<String, String> {
@@ -126,11 +143,12 @@ fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
         let of_kernel: Vec<&Row> = rows.iter().filter(|row| row.kernel == kernel).collect();
         let truth = root.join("example-kernels").join(kernel).join("patches/truth.toml");
         let truth: TruthFile = toml::from_str(&std::fs::read_to_string(truth)?)?;
+        let longest = of_kernel.iter().fold(0.0_f64, |longest, row| longest.max(row.accepting_s));
         let times: Vec<String> = of_kernel.iter().map(|row| format!("{:.0}", row.seconds)).collect();
         let totals: Vec<String> =
             of_kernel.iter().map(|row| format!("{:+.0} %", 100.0 * row.total.unwrap_or(0.0))).collect();
         text.push_str(&format!(
-            "\n{kernel}: {} campaigns, seconds {}; total {}\n\n| patch | is | gain | accepted | otherwise |\n|---|---|---:|---:|---|\n",
+            "\n{kernel}: {} campaigns, seconds {}; longest from an accept to its commit {longest:.1} s; total {}\n\n| patch | is | gain | accepted | otherwise |\n|---|---|---:|---:|---|\n",
             of_kernel.len(),
             times.join(", "),
             totals.join(", ")

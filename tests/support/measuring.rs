@@ -70,16 +70,8 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
         "ed5fbb8de258",
         "decisions on a gain: since then gates, whose rows count only where they are of their own version, weigh launches by how closely they looked",
     ),
-    (
-        "e48ad55d3ddd",
-        "77d6520b3481",
-        "decisions on a gain on a GPU: as the one before",
-    ),
-    (
-        "498c0bfd9273",
-        "dd2aa1f4d738",
-        "exploits: as the one before; none of them is decided by whether a gate is clear",
-    ),
+    ("e48ad55d3ddd", "77d6520b3481", "decisions on a gain on a GPU: as the one before"),
+    ("498c0bfd9273", "dd2aa1f4d738", "exploits: as the one before; none of them is decided by whether a gate is clear"),
     (
         "bce47da87269",
         "ed5fbb8de258",
