@@ -124,7 +124,8 @@ proptest! {
         let rule = Policy::Default.rule();
         let gains: Vec<Vec<f64>> =
             shapes.iter().map(|(mean, noise)| noise.iter().map(|noise| mean + noise).collect()).collect();
-        let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
+        let shapes: Vec<Shape> =
+            gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
         let aggregate: Vec<f64> =
             (0..8).map(|launch| gains.iter().map(|gains| gains[launch]).sum::<f64>() / gains.len() as f64).collect();
         let aggregate = Effect::of(&aggregate);
@@ -150,7 +151,8 @@ proptest! {
         let faster: Vec<Vec<f64>> = gains.iter().map(|gains| gains.iter().map(|gain| gain + more).collect()).collect();
         for policy in Policy::ALL {
             let judge = |gains: &[Vec<f64>]| {
-                let shapes: Vec<Shape> = gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
+                let shapes: Vec<Shape> =
+            gains.iter().map(|gains| Shape { name: "case", core: true, gains, weights: &[] }).collect();
                 standing(&shapes, &policy.rule(), LEVELS)
             };
             let (before, after) = (judge(&gains), judge(&faster));
