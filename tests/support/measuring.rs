@@ -70,7 +70,12 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
         "ed5fbb8de258",
         "decisions on a gain: since then gates, whose rows count only where they are of their own version, weigh launches by how closely they looked",
     ),
-    ("e48ad55d3ddd", "77d6520b3481", "decisions on a gain on a GPU: as the one before"),
+    (
+        "e48ad55d3ddd",
+        "85e0264f333c",
+        "decisions on a gain on a GPU: as the one before, and a kernel that has much shared memory for one shape keeps it when another needs less, and may \
+         have large clusters; these have little of either for all",
+    ),
     ("498c0bfd9273", "dd2aa1f4d738", "exploits: as the one before; none of them is decided by whether a gate is clear"),
     (
         "bce47da87269",
@@ -93,7 +98,7 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
     ),
     (
         "8d10f9302eb4",
-        "77d6520b3481",
+        "85e0264f333c",
         "decisions on a GPU: since then the driver is called through a trait, plans may ask for tensor maps and cooperative launches, scratch memory is spoiled \
          before every call (these kernels have none of all that), contents come from several distributions, blocks are discarded while the device \
          protects itself, processes that time take turns, a confirmation is looked at twice, memory of the host is moved and compared otherwise, and traces and gates, which these \
@@ -101,17 +106,17 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
     ),
     (
         "cd7594c74685",
-        "77d6520b3481",
+        "85e0264f333c",
         "decisions on a GPU: as above, and ceilings are doubted before the trace instead of after it",
     ),
     (
         "b355adbca461",
-        "77d6520b3481",
+        "85e0264f333c",
         "decisions on a GPU: as above, and batches above 15 ms, which these do not have, are timed once",
     ),
     (
         "e5d640d58909",
-        "77d6520b3481",
+        "85e0264f333c",
         "decisions on a GPU: as above, and what looks like memory in a trace is looked at again from 2 % on",
     ),
     (

@@ -453,6 +453,20 @@ impl Plan {
         };
         self.workspace.iter().map(size).collect()
     }
+
+    /// Those of them that these launches take, themselves or by a tensor map: what an entry does not need is neither
+    /// allocated nor zeroed for it.
+    ///
+    /// # Errors
+    /// As [`Plan::workspace`].
+    pub fn workspace_of(&self, launches: &[Launch], scope: &dyn Scope) -> Result<Vec<Workspace>, String> {
+        let named =
+            |name: &str| launches.iter().any(|launch| launch.fields.iter().flatten().any(|field| field == name));
+        let mapped = |name: &str| self.maps.iter().any(|map| map.buffer == name && named(&map.name));
+        let mut all = self.workspace(scope)?;
+        all.retain(|buffer| named(&buffer.name) || mapped(&buffer.name));
+        Ok(all)
+    }
 }
 
 fn sizes(expressions: &[Expression], scope: &dyn Scope, least: i64) -> Result<[u32; 3], String> {

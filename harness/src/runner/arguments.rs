@@ -87,7 +87,7 @@ pub(crate) fn entry_call(
             return Err(format!("no launch of the plan is for `{}` of shape {}", layout.symbol, case.shape.name));
         }
         let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
-        workspace = plan.workspace(&scope)?.into_iter().map(scratch).collect();
+        workspace = plan.workspace_of(&launches, &scope)?.into_iter().map(scratch).collect();
         let extent = |name: &str| match own.iter().find(|buffer| buffer.name == name) {
             Some(buffer) => Ok(Some(Extent { dtype: buffer.dtype, bytes: buffer.bytes() })),
             None => Err(format!("`{name}` of `{}_args` points to no buffer of the operator", layout.symbol)),

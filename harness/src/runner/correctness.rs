@@ -3,11 +3,12 @@
 //! hangs or crashes fails its trial and nothing else.
 
 use std::collections::HashSet;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use kopt_schema::manifest::{Class, Manifest};
+use kopt_schema::manifest::{Backend, Class, Manifest};
 use kopt_schema::message::{FailureKind, Message, Outcome, Trial, TrialPlan};
 use libtest_mimic::{Arguments, Completion, Failed, Trial as Test};
 
@@ -23,6 +24,9 @@ use super::room::{self, Room};
 use crate::kernel::Kernel;
 use crate::package::Package;
 
+/// Trials at a time on a device, unless somebody asks for more.
+const MOST_ON_A_DEVICE: usize = 16;
+
 /// What every trial of a binary shares.
 struct Suite {
     package: &'static Package,
@@ -37,8 +41,13 @@ struct Suite {
 
 /// `main` of a correctness binary.
 pub(crate) fn main(package: &'static Package, kernel: &'static dyn Kernel) -> Result<ExitCode, String> {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
     let manifest = package.manifest();
+    if manifest.backend != Backend::Cpu {
+        // Each has a context on the device, which takes half a gigabyte there before anything is allocated.
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_ON_A_DEVICE);
+        arguments.test_threads.get_or_insert(threads);
+    }
     let candidate = Loaded::of(package, &manifest);
     let (room, output) = (Room::here(), Output::open()?);
     let suite = Arc::new(Suite { package, kernel, manifest, candidate, no_device: OnceLock::new(), room, output });

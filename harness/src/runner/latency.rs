@@ -91,7 +91,10 @@ impl Bench {
     fn run(&self) -> Result<(), Loss> {
         let setup = |error| Loss::new(kopt_schema::message::FailureKind::Setup, error);
         let layouts = cases::entries(self.package, self.kernel).map_err(setup)?;
-        let ceilings = self.ceilings()?;
+        let ceilings = {
+            let _lease = Lease::take(self.manifest.backend).map_err(setup)?;
+            self.ceilings()?
+        };
         self.output.send(&Message::Ceilings(ceilings.clone()));
         let lines = layouts.len() + usize::from(self.has_step(&layouts));
         let trials = self.manifest.shapes.len() * lines * 2;

@@ -44,7 +44,8 @@ fn a_case_chooses_its_launches() {
     let narrow = plan.resolve("softmax", &scope(9, 100)).unwrap();
     assert_eq!(narrow[0].grid, [2, 2, 1]);
     assert_eq!(narrow[0].fields.as_deref(), Some(&["x".to_owned(), "partial".to_owned()][..]));
-    assert_eq!(plan.workspace(&scope(9, 100)).unwrap()[0].bytes, 72);
+    assert_eq!(plan.workspace_of(&narrow, &scope(9, 100)).unwrap()[0].bytes, 72);
+    assert_eq!(plan.workspace_of(&wide, &scope(5, 2000)).unwrap(), [], "nobody takes it");
     assert_eq!(plan.resolve("softmax", &scope(0, 100)).unwrap(), []);
 }
 

@@ -402,8 +402,13 @@ fn on_a_gpu(bay: Bay, more: Vec<EntryCall>) {
 #[test]
 fn cuda_conforms_or_says_that_there_is_no_device() {
     let clustered = entry(FACTOR, vec![launch("scale_whole", 4, None, Some([2, 1, 1]))], Vec::new());
+    // More than any kernel may have unless it is allowed to; the second must not take from the first what it does not need.
+    let [much, less] = [96 << 10, 64 << 10].map(|shared| {
+        let launch = Launch { shared, ..launch("scale_whole", 4, None, None) };
+        entry(FACTOR, vec![launch], Vec::new())
+    });
     if let Some(bay) = Bench::Cuda.bay() {
-        on_a_gpu(bay, vec![clustered, plans::together(), plans::tiles()]);
+        on_a_gpu(bay, vec![clustered, much, less, plans::together(), plans::tiles()]);
     }
 }
 

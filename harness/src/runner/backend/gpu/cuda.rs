@@ -145,8 +145,20 @@ impl Driver for Cuda {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the caller's function belongs to a loaded module.
+        let allowed = unsafe { result::function::get_function_attribute(function.0.cast(), attribute) };
+        if allowed.of("cuFuncGetAttribute")? >= bytes {
+            return Ok(());
+        }
+        // SAFETY: as above.
         unsafe { result::function::set_function_attribute(function.0.cast(), attribute, bytes) }
             .of("cuFuncSetAttribute")
+    }
+
+    unsafe fn allow_clusters(&self, function: Function) {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: the caller's function belongs to a loaded module. A device without clusters refuses, and a launch with one
+        // then tells.
+        let _ = unsafe { result::function::set_function_attribute(function.0.cast(), attribute, 1) };
     }
 
     unsafe fn launch(

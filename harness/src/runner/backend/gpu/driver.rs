@@ -206,8 +206,11 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// A kernel of an object.
     unsafe fn function(&self, module: Module, name: CString) -> Done<Function>;
 
-    /// Lets a kernel have this much dynamic shared memory.
+    /// Lets a kernel have this much dynamic shared memory at least: what another shape was allowed stays so.
     unsafe fn allow_shared(&self, function: Function, bytes: u32) -> Done<()>;
+
+    /// Lets a kernel have clusters of any size that the device knows, not only those of eight blocks that every one does.
+    unsafe fn allow_clusters(&self, _function: Function) {}
 
     /// Queues a kernel. The parameters are the kernel's, and copied before this returns.
     unsafe fn launch(

@@ -15,9 +15,6 @@ use super::object::{Entry, Object};
 use super::recording::Recording;
 use super::tiles;
 
-/// Dynamic shared memory beyond this must be asked for.
-const PLAIN_SHARED: u32 = 48 << 10;
-
 /// An entry, ready to be queued.
 pub(super) struct Prepared {
     work: Work,
@@ -138,10 +135,10 @@ fn arguments(arena: &Arena, addresses: [u64; 2], entry: &EntryCall, window: usiz
 
 fn function(device: &Device, object: &Object, launch: &Launch) -> Result<Function, BackendError> {
     let function = object.function(&launch.kernel)?;
-    if launch.shared > PLAIN_SHARED {
-        // SAFETY: the function belongs to the loaded module.
-        unsafe { device.driver.allow_shared(function, launch.shared) }?;
-    }
+    // SAFETY: the function belongs to the loaded module.
+    unsafe { device.driver.allow_shared(function, launch.shared) }?;
+    // SAFETY: as above.
+    unsafe { device.driver.allow_clusters(function) };
     if launch.cooperative {
         // SAFETY: as above.
         let resident = unsafe { device.driver.resident(device.id, function, launch) }?;

@@ -54,7 +54,7 @@ fn planned(text: &str) -> EntryCall {
     let extent = |_: &str| Ok(Some(Extent { dtype: DType::F32, bytes: 4 * LEN }));
     let tensor_maps = plan.tensor_maps(&launches, &scope, &extent).unwrap();
     let scratch = |buffer: plan::Workspace| Scratch { name: buffer.name, bytes: buffer.bytes, fill: buffer.fill };
-    let workspace = plan.workspace(&scope).unwrap().into_iter().map(scratch).collect();
+    let workspace = plan.workspace_of(&launches, &scope).unwrap().into_iter().map(scratch).collect();
     EntryCall { launches, workspace, tensor_maps, ..whole() }
 }
 
