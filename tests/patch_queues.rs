@@ -27,7 +27,7 @@ use cargo_kopt::workspace::Workspace;
 use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::{Backend, Manifest};
+use kopt_schema::manifest::{Backend, Language, Manifest};
 use kopt_schema::message::{Message, Outcome};
 use kopt_schema::queue::Truth;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -36,7 +36,7 @@ use queue::Applied;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The examples. Those for a GPU are only compiled, and that only where their compiler is.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 13] = [
     "grouped-matmul-cpu",
     "matmul-cpu",
     "rmsnorm-cpu",
@@ -48,6 +48,8 @@ const PACKAGES: [&str; 11] = [
     "rmsnorm-cuda",
     "softmax-cuda",
     "softmax-triton",
+    "rmsnorm-hip",
+    "softmax-hip",
 ];
 
 fn main() -> ExitCode {
@@ -159,6 +161,14 @@ impl Example {
         kopt_build::compile::lacking(&self.manifest)
     }
 
+    /// The manifest by which the sources of a HIP example are compiled for CUDA, too, where nvcc is.
+    fn for_cuda(&self) -> Option<Manifest> {
+        let arch = vec!["sm_90".to_owned()];
+        let cuda = Manifest { backend: Backend::Cuda, language: Language::Cuda, arch, ..self.manifest.clone() };
+        let wanted = self.manifest.backend == Backend::Hip && self.manifest.language == Language::Hip;
+        (wanted && kopt_build::compile::lacking(&cuda).is_none()).then_some(cuda)
+    }
+
     fn test(&self, patch: &Applied, filter: Option<String>) -> Result<(), Failed> {
         if patch.name != "baseline" {
             let changed = changed(&patch.before, &patch.after).map_err(|error| error.to_string())?;
@@ -167,6 +177,14 @@ impl Example {
             ensure(foreign.is_some() == (patch.truth == Truth::Forbidden), || format!("it changes {changed:?}"))?;
         }
         let built = self.cache.candidate(&Order { folder: patch.after.clone(), manifest: self.manifest.clone() });
+        // The states between take as long, and say nothing new.
+        if let Some(manifest) = self.for_cuda().filter(|_| filter.is_none()) {
+            let refused = self.cache.candidate(&Order { folder: patch.after.clone(), manifest }).err();
+            ensure(refused.is_some() == (patch.truth == Truth::NoBuild), || match refused {
+                Some(error) => format!("for CUDA: {error}"),
+                None => "it compiles for CUDA".to_owned(),
+            })?;
+        }
         if patch.truth == Truth::NoBuild {
             let refused = matches!(built, Err(BuildError::Compile { .. }));
             return ensure(refused, || "it compiles".to_owned());
