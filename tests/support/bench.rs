@@ -27,9 +27,10 @@ pub fn run(executable: &Utf8Path, arguments: &[&str], variables: &[(&str, &str)]
     let out = folder.path().join("out.jsonl");
     let mut command = Command::new(executable);
     command.args(arguments).env("KOPT_OUT", &out).env("CRITERION_HOME", folder.path()).stdout(Stdio::null());
-    let status = command.envs(variables.iter().copied()).stderr(Stdio::null()).status()?;
-    if !status.success() {
-        return Err(format!("{executable}: {status}").into());
+    let output = command.envs(variables.iter().copied()).stderr(Stdio::piped()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{executable}: {}\n{}", output.status, said.trim_end()).into());
     }
     std::fs::read_to_string(&out)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
