@@ -4,7 +4,8 @@
 //! `bad-contestants/softmax.c` is an honest kernel with one misdeed, chosen by a macro. It meets the honest one in a real
 //! match: referee, judge and contestants as processes. What the sandbox or the way calls are made ends at once is tried a
 //! second time without them (`…-without`): another defence must do. Matches run side by side here and disturb each other; nothing
-//! is asserted about times. One test a misdeed: `cargo test --test bad_contestants daemon`.
+//! is asserted about times, but that a misdeed gains nothing of what it is for ([`BY_LAYOUT`]). One test a misdeed:
+//! `cargo test --test bad_contestants daemon`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -40,6 +41,10 @@ const FEW: &[usize] = &[6];
 const MANY: &[usize] = &[20];
 const ALL: &[usize] = &[6, 9, 14, 21, 32, 48];
 
+/// What two builds of the same loop may differ by, as a share, although it lies alike in them: what it calls does not. Where
+/// that makes it faster the gain is a true one, and accepting it is right. What such a misdeed is for is worth several times this.
+const BY_LAYOUT: f64 = 0.1;
+
 /// A misdeed, and what must come of it.
 struct Misdeed {
     name: &'static str,
@@ -57,7 +62,7 @@ struct Misdeed {
 enum Found {
     /// A true gain, and accepted: the tests could not fail otherwise.
     Faster,
-    /// Harmless: judged as any other version, and no faster.
+    /// Harmless: judged as any other version, and no faster than its layout makes it.
     NotFaster,
     /// Seen at once, or in the records, or of no use to it: whichever comes first. Not accepted.
     NotAccepted,
@@ -414,11 +419,12 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     let reason = evidence.verdict.reasons.first().ok_or("no reason")?;
     match (found, &evidence.forfeit) {
         (Faster, None) => ensure(ruling == Ruling::Accepted, "a true gain is not accepted"),
-        (NotAccepted, _) => ensure(!matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff), "it was accepted"),
+        (NotAccepted, _) => ensure(!is_accepted(evidence), "it was accepted"),
         (NotFaster, None) => {
             // Matches beside it may disturb it.
             let rulings = [Ruling::RolledBack, Ruling::RolledBackNoise, Ruling::Contaminated];
-            ensure(rulings.contains(&ruling), "another ruling")
+            let judged = rulings.contains(&ruling) || is_accepted(evidence);
+            ensure(judged && !has_gained(evidence), "another ruling")
         }
         (Loses(kinds, words), Some(forfeit)) => {
             lost(forfeit, kinds, words)?;
@@ -435,6 +441,15 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
         }
         _ => Err("lost, or did not".to_owned()),
     }
+}
+
+fn is_accepted(evidence: &Evidence) -> bool {
+    matches!(evidence.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff)
+}
+
+/// Whether it was accepted for more than its layout can explain.
+fn has_gained(evidence: &Evidence) -> bool {
+    is_accepted(evidence) && evidence.verdict.aggregate.is_none_or(|all| all.gain > BY_LAYOUT)
 }
 
 /// Whether everything was in force that this machine has; the others say what is missing.

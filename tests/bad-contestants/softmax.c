@@ -7,8 +7,11 @@
 
 #include <math.h>
 
+/* Its loops lie alike in all builds, whatever a misdeed adds: code that is moved may be faster by a per cent or two for that alone. */
+#define LIES_ALIKE __attribute__((unused, noinline, aligned(4096)))
+
 /* The honest kernel: three passes over each row. */
-static void softmax_row(const float *x, float *y, int64_t cols)
+LIES_ALIKE static void softmax_row(const float *x, float *y, int64_t cols)
 {
     float max = -INFINITY;
     double sum = 0.0;
@@ -22,7 +25,7 @@ static void softmax_row(const float *x, float *y, int64_t cols)
         y[c] = y[c] / (float)sum;
 }
 
-__attribute__((unused)) static void honest_softmax(const softmax_args *args)
+LIES_ALIKE static void honest_softmax(const softmax_args *args)
 {
     for (int64_t r = 0; r < args->rows; r++)
         softmax_row(args->x + r * args->cols, args->y + r * args->cols, args->cols);
