@@ -321,8 +321,8 @@ fn verify(to: &mut Markup, facts: &CampaignFacts<'_>) {
     if facts.state.last_accepted().is_some() {
         let head = facts.state.incumbent();
         commands.push((
-            format!("cargo kopt verify {head}"),
-            "checks the last accepted commit against its evidence".to_owned(),
+            format!("cargo kopt verify {head} --all"),
+            "checks every accepted commit against its evidence, and measures it once more".to_owned(),
         ));
     }
     if let Some(total) = facts.total {

@@ -63,8 +63,10 @@ fn headline(report: &Report) -> String {
 fn checks(report: &Report) -> String {
     let mut told = String::new();
     if let Some(head) = &report.target.head {
-        let command = text::code(&format!("cargo kopt verify {head}"));
-        told.push_str(&format!("- {command} checks the last accepted commit against the evidence stored with it.\n"));
+        let command = text::code(&format!("cargo kopt verify {head} --all"));
+        told.push_str(&format!(
+            "- {command} checks every accepted commit against the evidence stored with it, and measures it once more.\n"
+        ));
     }
     if let Some(total) = &report.total {
         let command = text::code(&format!("cargo kopt verdict {}", total.evidence_file));

@@ -1,5 +1,5 @@
-//! Whole campaigns on the CPU examples, each with the crate's own queue in a clone of this repository: which patches were
-//! accepted, beside what each is really worth (`patches/truth.toml`).
+//! Whole campaigns on the examples, each with the crate's own queue in a clone of this repository: which patches were
+//! accepted, beside what each is really worth (`patches/truth.toml`). One that needs a device is held where it is named.
 //!
 //!     cargo bench --bench campaigns -- [--minutes 30] [--only softmax-cpu] [--report]
 //!
@@ -21,7 +21,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::campaign::folder::Home;
 use cargo_kopt::campaign::journal;
 use cargo_kopt::ledger::{Round, State};
-use kopt_schema::queue::{PatchTruth, Truth, TruthFile};
+use kopt_schema::queue::{PatchHeader, PatchTruth, Truth, TruthFile};
 use resumable::Arguments;
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,19 @@ type Failure = Box<dyn std::error::Error>;
 
 const KERNELS: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped-matmul-cpu"];
 
-/// Campaigns that each kernel wants.
+const ON_A_GPU: [&str; 7] = [
+    "rmsnorm-cuda",
+    "softmax-cuda",
+    "cross-entropy-cuda",
+    "decode-attention-cuda",
+    "matmul-cuda",
+    "grouped-matmul-cuda",
+    "softmax-triton",
+];
+
+/// Campaigns that each kernel wants, and each on a GPU.
 const WANTED: usize = 5;
+const WANTED_ON_A_GPU: usize = 1;
 
 /// A gain that must be found, and one that counts as a gain at all.
 const MUST: f64 = 0.05;
@@ -57,24 +68,34 @@ struct Row {
 fn main() -> Result<(), Failure> {
     let arguments = Arguments::read()?;
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let key = measuring::key(&root, &measuring::REFEREE)?;
+    let keys = [measuring::key(&root, &measuring::REFEREE)?, measuring::key(&root, &measuring::on_gpu())?];
+    let key = |kernel: &str| &keys[usize::from(ON_A_GPU.contains(&kernel))];
+    let named = |kernel: &&str| arguments.only.as_deref() == Some(*kernel);
+    let kernels: Vec<&str> = KERNELS
+        .into_iter()
+        .filter(|kernel| arguments.wants(kernel))
+        .chain(ON_A_GPU.into_iter().filter(named))
+        .collect();
     let file = root.join("tests/benchmarks/campaigns.jsonl");
-    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == key)?;
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == *key(&row.kernel))?;
     let until = arguments.until();
     while Instant::now() < until {
-        let count = |kernel: &str| rows.iter().filter(|row| row.kernel == kernel).count();
-        let kernels = KERNELS.into_iter().filter(|kernel| arguments.wants(kernel));
-        let Some(kernel) = kernels.min_by_key(|kernel| count(kernel)).filter(|kernel| count(kernel) < WANTED) else {
+        let missing = |kernel: &str| {
+            let wanted = if ON_A_GPU.contains(&kernel) { WANTED_ON_A_GPU } else { WANTED };
+            wanted.saturating_sub(rows.iter().filter(|row| row.kernel == kernel).count())
+        };
+        let next = kernels.iter().rev().max_by_key(|kernel| missing(kernel));
+        let Some(kernel) = next.filter(|kernel| missing(kernel) > 0) else {
             eprintln!("every kernel has the campaigns it wants");
             break;
         };
-        let row = Row { key: key.clone(), ..campaign(&root, kernel)? };
+        let row = Row { key: key(kernel).clone(), ..campaign(&root, kernel)? };
         eprintln!("{kernel}: {:.0} s, total {:+.1} %", row.seconds, 100.0 * row.total.unwrap_or(0.0));
         resumable::append(&file, &row)?;
         rows.push(row);
     }
     if arguments.report {
-        println!("{}", tables(&root, &rows)?);
+        println!("{}", tables(&root, &kernels, &rows)?);
     }
     Ok(())
 }
@@ -102,6 +123,7 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
     let campaigns = Home::of(&place).campaigns();
     let (folder, target) =
         campaigns.iter().rev().find(|(_, target)| target.kernel == kernel).ok_or("there is no campaign")?;
+    eprintln!("`cargo kopt verify kopt/{} --all` in {place} measures its commits once more", target.campaign);
     let state = journal::look(&folder.events()).map_err(|error| error.to_string())?;
     Ok(Row {
         key: String::new(),
@@ -136,13 +158,31 @@ fn patches(state: &State) -> BTreeMap<String, String> {
     state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
 }
 
+/// What is known of the patches of a queue: what was measured, or what their headers say.
+fn truths(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
+    let folder = root.join("example-kernels").join(kernel).join("patches");
+    if let Ok(text) = std::fs::read_to_string(folder.join("truth.toml")) {
+        return Ok(toml::from_str::<TruthFile>(&text)?.patches);
+    }
+    let mut truths = Vec::new();
+    for entry in folder.read_dir_utf8()? {
+        let entry = entry?;
+        let patch = entry.file_name().to_owned();
+        if patch.ends_with(".patch") {
+            let header = PatchHeader::parse(&std::fs::read_to_string(entry.path())?)?;
+            let truth = header.truth.ok_or_else(|| format!("{patch}: no Truth"))?;
+            truths.push(PatchTruth { patch, truth, launches: 0, aggregate: None, shapes: Vec::new() });
+        }
+    }
+    truths.sort_by(|one, other| one.patch.cmp(&other.patch));
+    Ok(truths)
+}
+
 /// A row a patch: its worth, and how often it was accepted.
-fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
+fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Failure> {
     let mut text = String::new();
-    for kernel in KERNELS {
-        let of_kernel: Vec<&Row> = rows.iter().filter(|row| row.kernel == kernel).collect();
-        let truth = root.join("example-kernels").join(kernel).join("patches/truth.toml");
-        let truth: TruthFile = toml::from_str(&std::fs::read_to_string(truth)?)?;
+    for kernel in kernels {
+        let of_kernel: Vec<&Row> = rows.iter().filter(|row| row.kernel == *kernel).collect();
         let longest = of_kernel.iter().fold(0.0_f64, |longest, row| longest.max(row.accepting_s));
         let times: Vec<String> = of_kernel.iter().map(|row| format!("{:.0}", row.seconds)).collect();
         let totals: Vec<String> =
@@ -153,8 +193,8 @@ fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
             times.join(", "),
             totals.join(", ")
         ));
-        for patch in &truth.patches {
-            text.push_str(&line(patch, &of_kernel));
+        for patch in truths(root, kernel)? {
+            text.push_str(&line(&patch, &of_kernel));
         }
     }
     Ok(text)

@@ -1,7 +1,8 @@
 """The kernels of a CUDA crate, as they are in the working tree, beside what PyTorch has for the same operator.
 
-    python3 tests/benchmarks/pytorch.py softmax-cuda rmsnorm-cuda [--shape 16384x8192] [--calls 50]
+    python3 tests/benchmarks/pytorch.py softmax-cuda rmsnorm-cuda [--queue] [--shape 16384x8192] [--calls 50]
 
+With `--queue` the helping patches of the crate's queue are applied first, to the last commit in a clone of its own.
 Needs the device, and a PyTorch that sees it. `cargo kopt bench` times the crate, cold; then PyTorch is timed, eager and
 compiled, in this process, in the rhythm of the harness: 128 MiB are overwritten before each call, so that nothing of the
 inputs is left in a cache, and calls follow each other without a rest, queued behind a kernel that waits, so that launching
@@ -15,10 +16,13 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -38,11 +42,23 @@ def metadata():
     return {package["name"]: (package.get("metadata") or {}).get("kopt") for package in packages}
 
 
-def measured(package):
-    """Medians and shares of the roofline by entry and shape, as `cargo kopt bench` measures them."""
-    kopt = os.environ.get("KOPT", "target/release/cargo-kopt")
+def with_queue(folder, package):
+    """A clone of the last commit in `folder`, with every patch of the crate's queue that is said to help."""
+    subprocess.run(["git", "clone", "-q", "--shared", ".", folder], check=True)
+    crate = f"example-kernels/{package}"
+    for patch in sorted(pathlib.Path(folder, crate, "patches").glob("*.patch")):
+        if re.search(r"^Truth: helps$", patch.read_text().partition("\ndiff ")[0], re.MULTILINE):
+            subprocess.run(["git", "apply", f"--directory={crate}", str(patch)], cwd=folder, check=True)
+    return folder
+
+
+def measured(package, folder):
+    """Medians and shares of the roofline by entry and shape, as `cargo kopt bench` measures them in a folder."""
+    kopt = os.path.abspath(os.environ.get("KOPT", "target/release/cargo-kopt"))
+    target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", "target"))
     command = [kopt, "kopt", "bench", "-p", package, "--message-format", "json"]
-    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, "CARGO_TARGET_DIR": target})
+    lines = ran.stdout.splitlines()
     rows = [line for line in map(json.loads, lines) if line["reason"] == "latency" and line["cache"] == "cold"]
     return {(row["entry"], row["case"]): (row["median_s"], row.get("roofline_share")) for row in rows}
 
@@ -270,16 +286,20 @@ def micro(seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packages", nargs="+")
+    parser.add_argument("--queue", action="store_true", help="with the helping patches of the crate's queue")
     parser.add_argument("--shape", action="append", help="only these shapes")
     parser.add_argument("--calls", type=int, default=50, help="queued at once")
     arguments = parser.parse_args()
-    known, clock = metadata(), Clock(arguments.calls)
+    known, clock, place = metadata(), Clock(arguments.calls), "."
     print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
     for package in arguments.packages:
         kopt = known.get(package) or sys.exit(f"`{package}` is no kernel crate of this workspace")
         if kopt["op"] not in OPERATORS:
             sys.exit(f"nothing is known of operator {kopt['op']}")
-        ours, dtype = measured(package), DTYPES[kopt.get("dtype", "f32")]
+        with contextlib.ExitStack() as stack:
+            if arguments.queue:
+                place = with_queue(stack.enter_context(tempfile.TemporaryDirectory()), package)
+            ours, dtype = measured(package, place), DTYPES[kopt.get("dtype", "f32")]
         print(f"\n{package}\n\n| entry | shape | kernel | of the roofline | PyTorch eager | compiled | faster than the better by |")
         print("|---|---|---:|---:|---:|---:|---:|")
         for shape in kopt["shapes"]:

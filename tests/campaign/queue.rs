@@ -144,11 +144,17 @@ fn can_be_verified(stage: &Stage, campaign: &Campaign<'_>) {
     for id in campaign.commits() {
         stage.kopt(&["verify", &id.to_string(), "--evidence-only"]).exits(0).says("its verdict follows from its data");
     }
+    let commits = campaign.commits().len();
+    let whole = format!("{commits} of {commits} rounds");
+    let newest = campaign.commits()[commits - 1].to_string();
+    stage.kopt(&["verify", &newest, "--all", "--evidence-only"]).exits(0).says(&whole);
     stage.kopt(&["verify", &campaign.commits()[0].to_string()]).exits(0).says("ACCEPTED");
     stage.kopt(&["verify", "HEAD"]).exits(96).says("it has no Kopt trailers");
     replace_evidence(stage, campaign, 2, |text| text.replacen("\"gain\"", "\"gaim\"", 1));
     let first = campaign.commits()[0].to_string();
     stage.kopt(&["verify", &first, "--evidence-only"]).exits(106).says("is not the one that its commit names");
+    let others = format!("{} of {commits} rounds", commits - 1);
+    stage.kopt(&["verify", &newest, "--all", "--evidence-only"]).exits(106).says(&others).says("integrity violation");
     // The other round is none the worse, and evidence that is not there is asked for.
     stage.kopt(&["verify", &campaign.commits()[1].to_string(), "--evidence-only"]).exits(0);
     stage.repository().find_reference(&format!("refs/kopt/{}/evidence", campaign.name)).unwrap().delete().unwrap();

@@ -66,7 +66,7 @@ fn a_whole_campaign_has_its_plots_tables_and_commands() {
         "So it is",
         "expected `;`",
         "What round 3 taught",
-        "cargo kopt verify c12",
+        "cargo kopt verify c12 --all",
         "cargo kopt verdict .kopt/campaigns/softmax_cpu/rounds/round-3/evidence.json",
         "5eed",
         "Some Core 9",

@@ -210,7 +210,7 @@ fn a_report_begins_with_the_result_and_how_to_check_it() {
     let text = report_markdown(&report());
     let result =
         text.find("is faster than at the start of the campaign: +20.0 % [+18.0, +22.0] at 96 % confidence").unwrap();
-    let check = text.find("`cargo kopt verify 4d5e6f`").unwrap();
+    let check = text.find("`cargo kopt verify 4d5e6f --all`").unwrap();
     let again = text.find("`cargo kopt verdict rounds/final/evidence.json`").unwrap();
     let table = text.find("| shape |").unwrap();
     assert!(result < check && check < again && again < table);
