@@ -173,6 +173,21 @@ impl Shell {
         }
     }
 
+    /// The list or the text that a command was asked for: to stdout, where a pager or a search can take it. Beside messages
+    /// for a program it is for people like everything else.
+    ///
+    /// # Errors
+    /// When stdout takes no more, a closed pipe excepted.
+    pub fn answer(&mut self, text: &str) -> Result<()> {
+        match self.manner.format {
+            Format::Human => self.document(&harmless::harmless(text)),
+            Format::Json => {
+                self.say(text);
+                Ok(())
+            }
+        }
+    }
+
     /// A line in cargo's manner: a word in the margin, then what it is about.
     pub fn status(&mut self, word: &str, style: Style, text: &str) {
         if self.manner.verbosity > Verbosity::Quiet {

@@ -124,14 +124,28 @@ fn inferred(kernel: &Kernel, base: &str) -> Result<Table> {
 
 /// Keys of a file over what was inferred. What only the tool can know may not be said.
 fn merge(table: &mut Table, shown: &str, text: &str) -> Result<()> {
-    const OWN: [&str; 4] = ["format", "campaign", "created", "kernel"];
+    const OWN: [&str; 12] = [
+        "format",
+        "campaign",
+        "created",
+        "kernel",
+        "target_op",
+        "target_backend",
+        "target_lang",
+        "target_device",
+        "test_command",
+        "benchmark_command",
+        "quick_command",
+        "base",
+    ];
     const OPTIONAL: [&str; 4] = ["performance_target", "git_branch", "max_cost_usd", "instruction"];
     let given: Table = text
         .parse()
         .map_err(|error: toml::de::Error| Error::setup(format!("`{shown}` is not TOML")).because(&error))?;
     for (key, value) in given {
         if OWN.contains(&key.as_str()) {
-            return Err(Error::setup(format!("`{shown}`: `{key}` cannot be chosen")).hint("leave it out"));
+            return Err(Error::setup(format!("`{shown}`: `{key}` cannot be chosen"))
+                .hint("leave it out: it follows from the crate, its commit and the machine"));
         }
         if !table.contains_key(&key) && !OPTIONAL.contains(&key.as_str()) {
             let known: Vec<&str> = table.keys().map(String::as_str).chain(OPTIONAL).collect();

@@ -20,6 +20,8 @@ use crate::shell::Shell;
 /// round, is compiled, checked and compared, and is committed or rolled back. The answer is short, and one JSON line with
 /// --message-format json. Build and correctness failures leave the edit where it is, to be put right: up to three more
 /// attempts belong to the same round. Every try is a round like any other, and is charged to the campaign's error rate.
+/// Exit code 0 when it was accepted, 100 when it is no faster or was refused, 101 when it does not build, 103 when it is
+/// wrong, 104 when the data cannot tell, 106 when it broke the rules of measurement.
 ///
 /// Begin with: cargo kopt optimize -p softmax-cpu --by-hand --yes
 ///

@@ -24,7 +24,7 @@ use crate::shell::Shell;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The version that stands: a branch, a tag, HEAD~1, a commit
-    #[arg(value_name = "BASE")]
+    #[arg(value_name = "BASE", default_value = "HEAD")]
     base: String,
     /// The version that challenges it; the working tree if left out, or if it is `.`
     #[arg(value_name = "HEAD")]

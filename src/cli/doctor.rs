@@ -24,7 +24,7 @@ use crate::shell::Shell;
 /// Example: cargo kopt doctor --install cuda --yes
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The kernel to measure with; the one it is started in, or the first on the processor, if left out
+    /// Look at what this kernel needs, and measure with it; if left out, at all, with the one it is started in or the first on the processor
     #[arg(short, long = "package", value_name = "NAME")]
     package: Option<String>,
     /// Six launches of each, and only the injection of 5 %

@@ -26,11 +26,12 @@ mod train_step;
 mod verdict;
 mod verify;
 
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum as _};
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::{Finished, Message, Started};
@@ -41,8 +42,8 @@ use crate::shell::{Color, Format, Manner, Shell, Verbosity};
 
 /// Make kernels faster, and know it
 ///
-/// Kernels are crates: correctness is `cargo test`, latency is `cargo bench`. These commands make such crates, check
-/// them and measure them, and say what a person or a program wants to know about it.
+/// Kernels are crates: correctness is `cargo test`, latency is `cargo bench`. These commands make such crates, check, time
+/// and compare them, run campaigns that make them faster, and keep slower ones out.
 #[derive(Debug, Parser)]
 #[command(name = "cargo kopt", bin_name = "cargo kopt", version, max_term_width = 120, arg_required_else_help = true)]
 struct Cli {
@@ -137,6 +138,9 @@ impl Command {
     fn run(self, shell: &mut Shell, manifest_path: Option<Utf8PathBuf>) -> Result<Exit> {
         let context = &Context::of_process()?;
         match self {
+            Self::New(_) if manifest_path.is_some() => {
+                Err(Error::new(Exit::Usage, "`new` makes a manifest, and takes none").hint("--path says where"))
+            }
             Self::New(args) => args.run(context, shell),
             Self::Doctor(args) => args.run(context, shell, manifest_path),
             Self::List(args) => args.run(context, shell, manifest_path),
@@ -166,10 +170,11 @@ impl Command {
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = std::iter::once("cargo-kopt".into()).chain(context::arguments());
+    let arguments: Vec<OsString> = std::iter::once("cargo-kopt".into()).chain(context::arguments()).collect();
+    let manner = wanted(&arguments);
     let exit = match command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli),
-        Err(told) => explain(&told),
+        Err(told) => explain(manner, &told),
     };
     ExitCode::from(exit.code())
 }
@@ -177,15 +182,35 @@ pub fn main() -> ExitCode {
 /// The command line with the exit codes in its help.
 fn command() -> clap::Command {
     let codes: String = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}\n", exit.code())).collect();
-    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare HEAD                is it faster than what was committed?\n  cargo kopt optimize                    make it faster, round by round\n  cargo kopt gate                        does this branch make any kernel slower or wrong?\n";
+    let examples = "Examples:\n  cargo kopt new softmax && cd softmax   make a kernel crate\n  cargo kopt doctor                      can this machine judge it?\n  cargo kopt check                       is it right?\n  cargo kopt bench                       how fast is it?\n  cargo kopt compare                     is it faster than what was committed?\n  cargo kopt optimize --agent claude     make it faster, round by round\n  cargo kopt gate                        does this branch make any kernel slower or wrong?\n";
     Cli::command().after_long_help(format!("{examples}\nExit codes:\n{codes}"))
 }
 
+/// How a command line that cannot be read wants to be answered.
+fn wanted(arguments: &[OsString]) -> Manner {
+    let value = |flag: &str| {
+        let mut words = arguments.iter().filter_map(|word| word.to_str());
+        words.clone().find_map(|word| word.strip_prefix(flag)?.strip_prefix('=')).or_else(|| {
+            words.find(|word| *word == flag)?;
+            words.next()
+        })
+    };
+    let chosen = |flag| value(flag).and_then(|word| Color::from_str(word, false).ok());
+    let format = value("--message-format").and_then(|word| Format::from_str(word, false).ok());
+    Manner { color: chosen("--color").unwrap_or_default(), format: format.unwrap_or_default(), ..Manner::default() }
+}
+
 /// Help, version or a mistake on the command line, as clap words it.
-fn explain(told: &clap::Error) -> Exit {
-    let mut shell = Shell::of_process(Manner::default());
+fn explain(manner: Manner, told: &clap::Error) -> Exit {
+    let mut shell = Shell::of_process(manner);
     let text = told.render();
     if told.use_stderr() {
+        if manner.format == Format::Json {
+            let words = text.to_string();
+            let words = words.trim().trim_start_matches("error: ");
+            let started = started(String::new());
+            return framed(&mut shell, &started, |_| Err(Error::new(Exit::Usage, words)));
+        }
         shell.tell(&text.ansi().to_string());
         return Exit::Usage;
     }
@@ -205,15 +230,13 @@ fn run(cli: Cli) -> Exit {
     };
     let format = if cli.command.is_document() { Format::Human } else { global.message_format };
     let mut shell = Shell::of_process(Manner { format, verbosity, color: global.color });
-    let command = cli.command.name().to_owned();
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    if let Some(Err(error)) = global.device.as_deref().map(context::device::only) {
-        let reported = shell.error(&error);
-        return reported.err().map_or(error.exit(), |worse| worse.exit());
-    }
-    framed(&mut shell, &Started { format: FORMAT_VERSION, command, version }, |shell| {
-        cli.command.run(shell, global.manifest_path)
-    })
+    let started = started(cli.command.name().to_owned());
+    let device = global.device.as_deref().map_or(Ok(()), context::device::only);
+    framed(&mut shell, &started, |shell| device.and_then(|()| cli.command.run(shell, global.manifest_path)))
+}
+
+fn started(command: String) -> Started {
+    Started { format: FORMAT_VERSION, command, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 /// Does `work` between the first and the last message, and turns whatever comes of it into an exit code.
@@ -239,8 +262,7 @@ fn framed(shell: &mut Shell, started: &Started, work: impl FnOnce(&mut Shell) ->
             reported.err().map_or(error.exit(), |worse| worse.exit())
         }
     };
-    let meaning = Exit::ALL.iter().find(|(known, _)| *known == exit).map_or("", |(_, meaning)| meaning);
-    let last = Finished { exit_code: exit.code(), meaning: meaning.to_owned() };
+    let last = Finished { exit_code: exit.code(), meaning: exit.meaning().to_owned() };
     match if lines { shell.message(&Message::Finished(last)) } else { Ok(()) } {
         Ok(()) => exit,
         Err(error) => error.exit(),

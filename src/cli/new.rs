@@ -23,8 +23,8 @@ pub struct Args {
     /// The operator; not needed where the crate is named after it
     #[arg(long)]
     op: Option<String>,
-    /// An operator of one's own: the crate starts as y = factor * x, with its reference in src/lib.rs
-    #[arg(long, requires = "op")]
+    /// An operator of one's own, named after the crate unless --op says otherwise: the crate starts as y = factor * x, with its reference in src/lib.rs
+    #[arg(long)]
     own: bool,
     /// Where it runs
     #[arg(long, value_enum, default_value = "cpu")]

@@ -19,7 +19,8 @@ use crate::shell::Shell;
 /// agent's command, or you (--by-hand, then `cargo kopt try`). Each change is compiled, checked on every trial and
 /// compared with the last accepted version by a referee; it becomes a commit on a branch of the campaign's own, with its
 /// evidence, or is rolled back with the reason. Your checkout is not touched. In the end there is a report, and every
-/// commit can be verified. A campaign that is killed goes on with `resume`.
+/// commit can be verified. A campaign that is killed goes on with `resume`. Exit code 0 when it came to its end, whatever was
+/// accepted.
 ///
 /// Examples:
 ///   cargo kopt optimize -p rmsnorm-cpu --yes
@@ -35,6 +36,9 @@ pub struct Args {
     /// Take the target as it is shown, and ask nobody
     #[arg(short, long)]
     yes: bool,
+    /// Show the target, and do nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
     /// Propose the patches of this folder, in the order of their names
     #[arg(long, value_name = "FOLDER", help_heading = "Who proposes")]
     patches: Vec<Utf8PathBuf>,
@@ -71,16 +75,16 @@ pub struct Args {
     /// What is accepted: default, tile, service, or training (as default, and it must train to the same losses)
     #[arg(long, value_name = "NAME", value_parser = policy, help_heading = "The target")]
     policy: Option<String>,
-    /// Least gain of an accept, such as 1% or 0.01
+    /// Least gain of an accept, such as 1% or 0.01 [default: the policy's, 1%]
     #[arg(long, value_name = "SHARE", value_parser = quantity::share, help_heading = "The target")]
     min_gain: Option<f64>,
-    /// Rounds at most, the baseline included
+    /// Rounds at most, the baseline included: N - 1 proposals [default: 40]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_rounds: Option<u32>,
-    /// Time at most, such as 90m or 8h
+    /// Time at most, such as 90m or 8h [default: 2h]
     #[arg(long, value_name = "TIME", value_parser = quantity::seconds, help_heading = "Limits")]
     max_time: Option<f64>,
-    /// Time that a proposer has for a round
+    /// Time that a proposer has for a round [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = quantity::seconds, help_heading = "Limits")]
     round_time: Option<f64>,
     /// US dollars at most, where the agent tells what it costs
@@ -128,6 +132,7 @@ impl Args {
             wishes,
             target: self.target,
             yes: self.yes,
+            dry_run: self.dry_run,
             another: self.another,
         };
         ops::optimize::optimize(context, shell, &request)

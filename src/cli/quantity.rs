@@ -16,6 +16,9 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Nothing here is meant to take longer.
+const LONGEST_S: f64 = 366.0 * 24.0 * 3600.0;
+
 /// `90s`, `2m`, `1m30s`, `1.5h`: seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no duration: write it as 90s, 2m or 1m30s");
@@ -34,9 +37,10 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         total += number * size;
         rest = &rest[end + unit.len()..];
     }
-    match total > 0.0 {
-        true => Ok(total),
-        false => Err(format!("`{text}` leaves no time at all; 2m is the usual")),
+    match total {
+        0.0 => Err(format!("`{text}` leaves no time at all; 2m is the usual")),
+        _ if total > LONGEST_S => Err(format!("`{text}` is longer than a year")),
+        _ => Ok(total),
     }
 }
 
@@ -66,7 +70,7 @@ mod tests {
         for (text, value) in [("90s", 90.0), ("2m", 120.0), ("1m30s", 90.0), ("1.5h", 5400.0), ("3min", 180.0)] {
             assert_eq!(seconds(text).unwrap(), value, "{text}");
         }
-        for text in ["", "90", "-5s", "0s", "s", "2 weeks", "1m30", "infs", "ms"] {
+        for text in ["", "90", "-5s", "0s", "s", "2 weeks", "1m30", "infs", "ms", "99999999999999999999s"] {
             assert!(seconds(text).is_err(), "{text}");
         }
     }

@@ -16,8 +16,7 @@ use crate::shell::Shell;
 /// found again, 100 or 104 when it is not, 106 when the evidence was changed. In a clone, get the evidence first:
 /// git fetch origin 'refs/kopt/*:refs/kopt/*'
 ///
-/// Examples: cargo kopt verify kopt/softmax_cpu_intel-xeon_20261115-050107 --all
-///           cargo kopt verify 1a2b3c4 --evidence-only
+/// Example: cargo kopt verify kopt/softmax_cpu_intel-xeon_20261115-050107 --all
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The commit: a branch, a tag, HEAD~1, a number

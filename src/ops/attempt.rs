@@ -114,13 +114,9 @@ pub fn wait(context: &Context, shell: &mut Shell, which: &Which, limit: Duration
                     .hint("`cargo kopt try --detach --hypothesis \"…\"` tries something in the background"));
             }
             Some(id) if !is_trying(id) && !answer.exists() => {
-                let log = chosen.folder.path.join("try.log");
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
-                let from = said.lines().count().saturating_sub(20);
                 let _ = std::fs::remove_file(&marker);
-                return Err(Error::new(Exit::Internal, "the try ended without an answer")
-                    .cause(said.lines().skip(from).collect::<Vec<_>>().join("\n"))
-                    .hint("`cargo kopt resume` finishes the round that it was in"));
+                let said = std::fs::read_to_string(chosen.folder.path.join("try.log")).unwrap_or_default();
+                return Err(without_answer(&said));
             }
             Some(_) if begun.elapsed() > limit => {
                 return Err(Error::new(Exit::Inconclusive, "no answer yet")
@@ -129,6 +125,27 @@ pub fn wait(context: &Context, shell: &mut Shell, which: &Which, limit: Duration
             Some(_) => process::pause(),
         }
     }
+}
+
+/// Why a try in the background has no answer: the error that it ended with, or else the last of what it said.
+fn without_answer(said: &str) -> Error {
+    let (mut error, mut exit, mut lines) = (None, None, Vec::new());
+    for line in said.lines() {
+        match serde_json::from_str(line) {
+            Ok(Message::Error(failure)) => error = Some(failure),
+            Ok(Message::Finished(last)) => exit = Exit::of_code(last.exit_code),
+            Ok(_) => {}
+            Err(_) => lines.push(line),
+        }
+    }
+    if let (Some(failure), Some(exit)) = (error, exit) {
+        let error = failure.causes.into_iter().fold(Error::new(exit, failure.message), Error::cause);
+        return failure.hint.into_iter().fold(error, Error::hint);
+    }
+    let from = lines.len().saturating_sub(20);
+    Error::new(Exit::Internal, "the try ended without an answer")
+        .cause(lines[from..].join("\n"))
+        .hint("`cargo kopt resume` finishes the round that it was in")
 }
 
 fn proposal(request: &Request) -> Proposal {
@@ -177,7 +194,8 @@ fn detach(context: &Context, shell: &mut Shell, request: &Request, chosen: &Chos
     let mut command = Command::new(program);
     process::withhold(&mut command, context);
     command.args(["kopt", "try", &chosen.folder.name]).arg(format!("--hypothesis={}", request.hypothesis));
-    command.arg("--manifest-path").arg(chosen.workspace.root.join("Cargo.toml"));
+    // By its messages `wait` knows what it failed of.
+    command.args(["--message-format", "json", "--manifest-path"]).arg(chosen.workspace.root.join("Cargo.toml"));
     let more = [
         ("--title", request.title.clone()),
         ("--category", request.category.map(|one| one.name().to_owned())),
@@ -271,4 +289,31 @@ fn tell(shell: &mut Shell, tried: Tried) -> Result<Exit> {
     }
     shell.message(&Message::Tried(tried))?;
     Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_try_that_failed_in_the_background_fails_of_the_same() {
+        let said = "    Judging round 2\n\
+                    {\"reason\":\"error\",\"message\":\"no room\",\"causes\":[\"the disk is full\"],\"hint\":\"make some\"}\n\
+                    {\"reason\":\"finished\",\"exit_code\":110,\"meaning\":\"cannot write output\"}\n";
+        let error = without_answer(said);
+        assert_eq!(error.exit(), Exit::Output);
+        let failure = error.failure();
+        assert_eq!(
+            (&*failure.message, failure.causes, failure.hint.as_deref()),
+            ("no room", vec!["the disk is full".to_owned()], Some("make some"))
+        );
+    }
+
+    #[test]
+    fn of_one_that_was_killed_the_last_words_are_told() {
+        let error =
+            without_answer("{\"reason\":\"started\",\"format\":1,\"command\":\"try\",\"version\":\"0\"}\nJudging\n");
+        assert_eq!(error.exit(), Exit::Internal);
+        assert_eq!(error.failure().causes, ["Judging"]);
+    }
 }

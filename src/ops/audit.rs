@@ -221,7 +221,7 @@ pub fn list(shell: &mut Shell) -> Result<Exit> {
         table.row([rule.id.to_owned(), rule.class.name().to_owned(), weight(rule).to_owned(), rule.title.clone()]);
         shell.message(&Message::Rule(info(rule)))?;
     }
-    shell.tell(&table.render());
+    shell.answer(&table.render())?;
     Ok(Exit::Ok)
 }
 
@@ -257,7 +257,7 @@ pub fn explain(shell: &mut Shell, id: &str) -> Result<Exit> {
         rule.id
     ));
     shell.message(&Message::Rule(info(rule)))?;
-    shell.tell(&text);
+    shell.answer(&text)?;
     Ok(Exit::Ok)
 }
 

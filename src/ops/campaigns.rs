@@ -57,20 +57,6 @@ impl Which {
     /// The one that is meant: the newest that is unfinished where `open` asks for one, else the newest.
     pub fn one(&self, context: &Context, open: bool) -> Result<Chosen> {
         let (workspace, found) = self.all(context)?;
-        let none = || {
-            let names: Vec<String> =
-                Home::of(&workspace.root).campaigns().into_iter().map(|(folder, _)| folder.name).collect();
-            let what = match (&self.name, &self.package) {
-                (Some(name), _) => format!("there is no campaign `{name}`"),
-                (None, Some(package)) => format!("there is no campaign on `{package}`"),
-                (None, None) => "there is no campaign".to_owned(),
-            };
-            let error = Error::new(Exit::Setup, what);
-            match names.as_slice() {
-                [] => error.hint("`cargo kopt optimize -p KERNEL` begins one"),
-                names => error.hint(format!("there are: {}", names.join(", "))),
-            }
-        };
         let mut seen = Vec::new();
         for (folder, target) in found.into_iter().rev() {
             let state = journal::look(&folder.events())?;
@@ -84,7 +70,26 @@ impl Which {
         match seen.first() {
             Some(name) => Err(Error::new(Exit::Setup, "no campaign is unfinished")
                 .hint(format!("the newest, {name}, is over: `cargo kopt report {name}`"))),
-            None => Err(Home::of(&workspace.root).unreadable(self.name.as_deref()).unwrap_or_else(none)),
+            None => {
+                let unreadable = Home::of(&workspace.root).unreadable(self.name.as_deref());
+                Err(unreadable.unwrap_or_else(|| self.none(&workspace)))
+            }
+        }
+    }
+
+    /// That none fits, and which there are.
+    pub fn none(&self, workspace: &Workspace) -> Error {
+        let names: Vec<String> =
+            Home::of(&workspace.root).campaigns().into_iter().map(|(folder, _)| folder.name).collect();
+        let what = match (&self.name, &self.package) {
+            (Some(name), _) => format!("there is no campaign `{name}`"),
+            (None, Some(package)) => format!("there is no campaign on `{package}`"),
+            (None, None) => "there is no campaign".to_owned(),
+        };
+        let error = Error::new(Exit::Setup, what);
+        match names.as_slice() {
+            [] => error.hint("`cargo kopt optimize -p KERNEL` begins one"),
+            names => error.hint(format!("there are: {}", names.join(", "))),
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn list(context: &Context, shell: &mut Shell, target: &Target) -> Result<Exi
     let (_, found) = target.find(context)?;
     let infos: Vec<KernelInfo> = found.kernels.iter().map(|kernel| kernel.info()).collect();
     if !infos.is_empty() {
-        shell.say(&table(&infos).render());
+        shell.answer(&table(&infos, shell.verbose()).render())?;
     }
     for info in infos {
         shell.message(&Message::Kernel(info))?;
@@ -30,14 +30,15 @@ pub fn list(context: &Context, shell: &mut Shell, target: &Target) -> Result<Exi
     Ok(Exit::Setup)
 }
 
-fn table(infos: &[KernelInfo]) -> Table {
+/// With `named`, shapes by their names instead of their number.
+fn table(infos: &[KernelInfo], named: bool) -> Table {
     let mut table = Table::new(&[
         ("kernel", Align::Left),
         ("op", Align::Left),
         ("backend", Align::Left),
         ("class", Align::Left),
         ("dtype", Align::Left),
-        ("shapes", Align::Right),
+        ("shapes", if named { Align::Left } else { Align::Right }),
         ("sources", Align::Left),
         ("flags", Align::Left),
     ]);
@@ -48,7 +49,7 @@ fn table(infos: &[KernelInfo]) -> Table {
             info.backend.clone(),
             info.class.clone(),
             info.dtype.name().to_owned(),
-            info.shapes.len().to_string(),
+            if named { info.shapes.join(" ") } else { info.shapes.len().to_string() },
             info.sources.join(" "),
             info.flags.join(" "),
         ]);

@@ -7,7 +7,7 @@ use kopt_schema::campaign::event::Level;
 use kopt_schema::exit::Exit;
 
 use super::campaigns::{Chosen, Which};
-use crate::campaign::folder::{digest, write};
+use crate::campaign::folder::{Home, digest, write};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ledger::Phase;
@@ -44,6 +44,12 @@ pub fn report(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
 /// When it cannot be written. Evidence that cannot be read is no error: the page says so.
 pub fn html(context: &Context, shell: &mut Shell, which: &Which, file: Option<&Utf8Path>) -> Result<Exit> {
     let chosen = which.one(context, false)?;
+    if let Some(name) = file.filter(|_| which.name.is_none())
+        && Home::of(&chosen.workspace.root).campaigns().iter().any(|(folder, _)| folder.name.starts_with(name.as_str()))
+    {
+        return Err(Error::new(Exit::Usage, format!("`{name}` is a campaign, and would be the name of the page"))
+            .hint(format!("name the campaign first: `cargo kopt report {name} --html`")));
+    }
     let path = file.map_or_else(|| chosen.folder.path.join("report.html"), |file| context.absolute(file));
     let [_, json] = chosen.folder.report();
     let told: Option<Report> = std::fs::read(&json).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());

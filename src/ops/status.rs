@@ -24,7 +24,10 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
         shell.error(error)?;
     }
     if found.is_empty() && unreadable.is_none() {
-        shell.say("No campaign. `cargo kopt optimize -p KERNEL` begins one.\n");
+        if which.name.is_some() || which.package.is_some() {
+            return Err(which.none(&workspace));
+        }
+        shell.answer("No campaign. `cargo kopt optimize -p KERNEL` begins one.\n")?;
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(&[
@@ -68,7 +71,7 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
         ]);
         shell.message(&Message::Status(status))?;
     }
-    shell.say(&table.render());
+    shell.answer(&table.render())?;
     Ok(if damaged { Exit::Locked } else { Exit::Ok })
 }
 

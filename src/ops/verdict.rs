@@ -68,7 +68,10 @@ fn bytes(context: &Context, file: &Utf8Path, shown: &str) -> Result<Vec<u8>> {
         "-" => std::io::stdin().lock().read_to_end(&mut text).map(drop),
         _ => std::fs::read(context.absolute(file)).map(|found| text = found),
     };
-    read.map(|()| text).map_err(|error| Error::setup(format!("cannot read {shown}")).because(&error))
+    read.map(|()| text).map_err(|error| {
+        let wrong = Error::setup(format!("cannot read {shown}")).because(&error);
+        wrong.hint("`compare`, `gate` and `verify` keep evidence in target/kopt/evidence, campaigns in .kopt/campaigns")
+    })
 }
 
 /// `softmax-cpu: working tree against HEAD, 2026-11-15 05:01, on Some CPU`.

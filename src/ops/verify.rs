@@ -64,7 +64,7 @@ pub fn verify(context: &Context, shell: &mut Shell, request: &Request) -> Result
         shell.status(
             "Not",
             BAD,
-            &format!("round {} ({}): {}", round.trailers.round, round.commit.shown(), words(*end)),
+            &format!("round {} ({}): {}", round.trailers.round, round.commit.shown(), end.meaning()),
         );
     }
     Ok(WORST_FIRST.into_iter().find(|exit| ends.contains(exit)).unwrap_or(Exit::Ok))
@@ -73,10 +73,6 @@ pub fn verify(context: &Context, shell: &mut Shell, request: &Request) -> Result
 /// What several commits end with together.
 const WORST_FIRST: [Exit; 5] =
     [Exit::Integrity, Exit::Incorrect, Exit::BuildFailed, Exit::Regressed, Exit::Inconclusive];
-
-fn words(end: Exit) -> &'static str {
-    Exit::ALL.into_iter().find(|(exit, _)| *exit == end).map_or("", |(_, words)| words)
-}
 
 /// An accepted round, by its commit.
 struct Round {

@@ -68,7 +68,7 @@ esac
     // Round 3 once, round 8 in each of its four attempts, round 10 once.
     assert_eq!(report["cost"]["dollars"], 0.25 + 4.0 * 0.5 + 1.0);
     assert_eq!(report["cost"]["input_tokens"], 4000);
-    stage.kopt(&["status"]).exits(0).says("3.25 USD");
+    stage.kopt(&["status"]).exits(0).answers("3.25 USD");
 }
 
 #[test]

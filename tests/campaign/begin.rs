@@ -18,13 +18,15 @@ fn nobody_there_to_confirm_is_a_usage_error_and_nothing_is_made() {
     let stage = Stage::new();
     let patches = one_gain(&stage);
     stage.kopt(&["optimize", "--patches", &patches]).exits(2).says("--yes takes it as it is shown");
+    stage.kopt(&["optimize", "--patches", &patches, "--dry-run"]).exits(0).answers("core shapes");
     assert!(!stage.path(".kopt").exists());
     stage.optimize(&[]).exits(2).says("nobody proposes changes");
     stage.optimize(&["--agent", "no-such-agent"]).exits(96).says("there is no program `no-such-agent`");
     stage.optimize(&["--patches", "nowhere"]).exits(96).says("cannot read the patches");
     assert_eq!(stage.campaigns(), Vec::<String>::new());
     stage.kopt(&["resume"]).exits(96).says("there is no campaign").says("cargo kopt optimize");
-    stage.kopt(&["status"]).exits(0).says("No campaign");
+    stage.kopt(&["status"]).exits(0).answers("No campaign");
+    stage.kopt(&["status", "another"]).exits(96).says("there is no campaign `another`");
 }
 
 #[test]
@@ -39,7 +41,9 @@ fn a_target_file_is_taken_and_its_typos_are_found() {
     target("max_round = 3\n").exits(96).says("unknown key `max_round`").says("did you mean `max_rounds`?");
     target("max_rounds = 300\n").exits(96).says("max_rounds");
     target("target_shapes = [\"tal\"]\n").exits(96).says("did you mean `tall`?");
-    target("campaign = \"mine\"\n").exits(96).says("`campaign` cannot be chosen");
+    for own in ["campaign", "base", "target_device", "quick_command"] {
+        target(&format!("{own} = \"mine\"\n")).exits(96).says(&format!("`{own}` cannot be chosen"));
+    }
     target("max_rounds = \"three\"\n").exits(96);
     assert_eq!(stage.campaigns(), Vec::<String>::new());
     target("max_rounds = 3\nmin_gain = 0.2\n").exits(0);

@@ -54,7 +54,7 @@ fn a_campaign_that_is_stopped_ends_after_its_round_with_a_report() {
     let child = slow(&stage);
     is_asked(&stage, 2);
     let name = stage.last().name;
-    stage.kopt(&["status"]).exits(0).says("propose").says("running");
+    stage.kopt(&["status"]).exits(0).answers("propose").answers("running");
     stage.optimize(&["--by-hand"]).exits(105).says("is unfinished").says(&format!("cargo kopt resume {name}"));
     stage.optimize(&["--by-hand", "--new"]).exits(105).says("another campaign works on `bout`").says(&name);
     stage.kopt(&["resume"]).exits(105).says("another campaign works on `bout`");
@@ -83,7 +83,7 @@ fn ctrl_c_pauses_and_resume_goes_on() {
     ended(child).exits(105).says("interrupted by signal 2").says("resume");
     let campaign = stage.last();
     assert_eq!(campaign.words(), ["accepted"]);
-    stage.kopt(&["status"]).exits(0).says("not running: `cargo kopt resume` goes on");
+    stage.kopt(&["status"]).exits(0).answers("not running: `cargo kopt resume` goes on");
     stage.optimize(&["--by-hand"]).exits(105).says("is unfinished");
     for round in [3, 4] {
         let_go(&stage, round);
@@ -152,7 +152,7 @@ fn another_campaign_begins_beside_an_unfinished_one_if_asked_for() {
     assert_eq!(stage.campaigns().len(), 2);
     let other = stage.campaigns().into_iter().find(|name| *name != first).unwrap();
     stage.campaign(&other).is_over();
-    stage.kopt(&["status"]).exits(0).says(&first).says("not running");
+    stage.kopt(&["status"]).exits(0).answers(&first).answers("not running");
     stage.kopt(&["stop", &first]).exits(0);
     stage.campaign(&first).is_over();
 }

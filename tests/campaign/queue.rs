@@ -123,6 +123,8 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
     assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap(), report);
     assert_eq!(stage.kopt(&["report"]).exits(0).stdout.trim(), campaign.read("report.md").trim());
     stage.kopt(&["report", "--html"]).exits(0).says("report.html");
+    stage.kopt(&["report", "--html", &campaign.name]).exits(2).says("is a campaign");
+    assert!(!stage.path(&campaign.name).exists());
     let page = campaign.read("report.html");
     let refused = ["Unroll by hand", "Newer edition"];
     for title in ["Vectorise the loop", "Prefetch the next row", "Fuse both passes", "cargo kopt verify"] {
@@ -137,7 +139,7 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
         assert_eq!(summary.contains("which was rolled back"), round == 4, "{summary}");
     }
     assert!(!page.contains("cannot be shown"), "all evidence is there");
-    stage.kopt(&["status"]).exits(0).says("over").says("13/40");
+    stage.kopt(&["status"]).exits(0).answers("over").answers("13/40");
 }
 
 fn can_be_verified(stage: &Stage, campaign: &Campaign<'_>) {

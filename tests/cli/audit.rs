@@ -111,12 +111,12 @@ fn a_comparison_refuses_it_before_any_clock() {
 #[test]
 fn rules_are_listed_and_explained() {
     let sandbox = Sandbox::empty();
-    sandbox.kopt(&["audit", "--list"]).exits(0).says("system-call").says("device-global");
+    sandbox.kopt(&["audit", "--list"]).exits(0).answers("system-call").answers("device-global");
     sandbox
         .kopt(&["audit", "--explain", "writable-data"])
         .exits(0)
-        .says("Instead: Declare tables const")
-        .says("allow = [\"writable-data\"]");
+        .answers("Instead: Declare tables const")
+        .answers("allow = [\"writable-data\"]");
     sandbox.kopt(&["audit", "--explain", "writeable-data"]).exits(2).says("did you mean `writable-data`?");
     let json = sandbox.kopt(&["audit", "--list", "--message-format", "json", "-q"]).exits(0);
     assert!(json.reasons().iter().filter(|reason| *reason == "rule").count() > 40);

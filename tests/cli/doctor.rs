@@ -51,6 +51,14 @@ fn a_compiler_that_a_kernel_needs_is_named_with_the_way_to_get_it() {
     assert!(!ran.stderr.contains("Compiling"), "{}", ran.stderr);
 }
 
+#[test]
+fn who_asks_about_one_kernel_is_not_told_what_others_lack() {
+    let workspace = Sandbox::of("kernels");
+    let ran = workspace.kopt(&["doctor", "-p", "softmax", "--quick"]);
+    assert!(!ran.stderr.contains("needed by gpu"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Looking"), "{}", ran.stderr);
+}
+
 /// Answers what kopt-build asks a Python, and makes virtual environments whose pip writes an nvcc.
 const PYTHON: &str = r#"#!/bin/sh
 here=$(dirname "$(dirname "$0")")

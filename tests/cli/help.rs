@@ -58,6 +58,11 @@ fn a_mistake_on_the_command_line_exits_with_2() {
     sandbox.kopt(&["list", "--message-format", "xml"]).exits(2);
     sandbox.kopt(&["list", "-q", "-v"]).exits(2);
     assert_eq!(sandbox.kopt(&[]).exits(2).stdout, "");
+    let json = sandbox.kopt(&["check", "--frobnicate", "--message-format", "json"]).exits(2);
+    assert_eq!(json.reasons(), ["started", "error", "finished"]);
+    assert!(!sandbox.kopt(&["list", "--frob", "--color", "never"]).stderr.contains('\u{1b}'));
+    assert!(sandbox.kopt(&["list", "--frob", "--color=always"]).stderr.contains('\u{1b}'));
+    sandbox.kopt(&["new", "demo", "--op", "softmax", "--manifest-path", "Cargo.toml"]).exits(2).says("--path");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::sandbox::{Ran, Sandbox};
 #[test]
 fn kernels_are_listed_and_other_crates_are_not() {
     let ran = Sandbox::of("kernels").kopt(&["list"]).exits(0);
-    assert_eq!(ran.stdout, "");
-    let lines: Vec<Vec<&str>> = ran.stderr.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(ran.stderr, "");
+    let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["kernel", "op", "backend", "class", "dtype", "shapes", "sources", "flags"]);
     assert_eq!(
         lines[1],
@@ -29,13 +29,13 @@ fn kernels_are_listed_and_other_crates_are_not() {
 #[test]
 fn called_by_cargo_it_does_the_same() {
     let sandbox = Sandbox::of("kernels");
-    assert_eq!(sandbox.kopt(&["kopt", "list"]).stderr, sandbox.kopt(&["list"]).stderr);
+    assert_eq!(sandbox.kopt(&["kopt", "list"]).stdout, sandbox.kopt(&["list"]).stdout);
 }
 
 #[test]
 fn whatever_is_started_sees_one_device_and_several_are_a_mistake() {
     let sandbox = Sandbox::of("kernels");
-    let plain = sandbox.kopt(&["list"]).stderr;
+    let plain = sandbox.kopt(&["list"]).stdout;
     let (spy, seen) = (sandbox.path("cargo-that-tells"), sandbox.path("seen"));
     let told = "$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES";
     sandbox.write(
@@ -45,7 +45,7 @@ fn whatever_is_started_sees_one_device_and_several_are_a_mistake() {
     std::fs::set_permissions(&spy, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (device, arguments) in [("3", ["list", "--device", "3"]), ("GPU-1b2c", ["--device", "GPU-1b2c", "list"])] {
         let ran = Ran::of(sandbox.command(&arguments).env("CARGO", &spy)).exits(0);
-        assert_eq!(ran.stderr, plain);
+        assert_eq!(ran.stdout, plain);
         assert_eq!(sandbox.read("seen"), format!("PCI_BUS_ID {device} {device}\n"));
     }
     sandbox.kopt(&["list", "--device", "0,1"]).exits(2).says("nvidia-smi");
@@ -68,17 +68,16 @@ fn machines_get_one_message_a_kernel_between_the_first_and_the_last() {
 #[test]
 fn every_mistake_is_shown_and_the_other_kernels_are_still_listed() {
     let sandbox = Sandbox::of("mistakes");
-    let ran = sandbox
+    sandbox
         .kopt(&["list"])
         .exits(96)
-        .says("  good ")
+        .answers("  good ")
         .says("error: typo/Cargo.toml:9:1: `package.metadata.kopt.shpaes`: unknown key `shpaes`")
         .says("hint: did you mean `shapes`?")
         .says("error: missing/Cargo.toml")
         .says("did you mean `kernels/sofmtax.c`?")
         .says("error: twice/Cargo.toml:9:")
         .says("3 mistakes in kernel manifests");
-    assert_eq!(ran.stdout, "");
     let json = sandbox.kopt(&["list", "--message-format", "json"]).exits(96);
     assert_eq!(json.reasons(), ["started", "kernel", "error", "error", "error", "error", "finished"]);
     assert_eq!(json.messages()[6]["exit_code"], 96);
@@ -113,6 +112,6 @@ fn another_workspace_is_named_by_its_manifest() {
     let sandbox = Sandbox::of("kernels");
     let elsewhere = Sandbox::empty();
     let manifest = sandbox.path("Cargo.toml");
-    elsewhere.kopt(&["list", "--manifest-path", manifest.to_str().unwrap()]).exits(0).says("softmax");
-    sandbox.kopt_in("softmax", &["list", "--manifest-path", "../Cargo.toml"]).exits(0).says("gpu");
+    elsewhere.kopt(&["list", "--manifest-path", manifest.to_str().unwrap()]).exits(0).answers("softmax");
+    sandbox.kopt_in("softmax", &["list", "--manifest-path", "../Cargo.toml"]).exits(0).answers("gpu");
 }

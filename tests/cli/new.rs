@@ -18,7 +18,7 @@ fn outside_of_a_workspace_a_crate_stands_alone() {
     let manifest = sandbox.read("demo/Cargo.toml");
     assert!(manifest.contains("[profile.dev.package.kopt-harness]") && !manifest.contains("[workspace]"), "{manifest}");
     assert!(manifest.contains(concat!("path = \"", env!("CARGO_MANIFEST_DIR"), "/harness\"")), "{manifest}");
-    sandbox.kopt_in("demo", &["list"]).exits(0).says("kernels/softmax.c");
+    sandbox.kopt_in("demo", &["list"]).exits(0).answers("kernels/softmax.c");
 }
 
 #[test]
@@ -39,19 +39,19 @@ fn the_operator_may_be_the_name_and_the_backend_cuda() {
     let sandbox = Sandbox::empty();
     sandbox.kopt(&["new", "softmax", "--backend", "cuda"]).exits(0);
     assert!(sandbox.files().contains(&"softmax/kernels/softmax.launch.toml".to_owned()));
-    sandbox.kopt_in("softmax", &["list"]).exits(0).says("device");
+    sandbox.kopt_in("softmax", &["list"]).exits(0).answers("device");
 }
 
 #[test]
 fn every_operator_on_offer_can_be_made() {
     let sandbox = Sandbox::empty();
-    let offered = sandbox.kopt(&["new", "--list-ops"]).exits(0).says("softmax").says("rmsnorm").stderr;
+    let offered = sandbox.kopt(&["new", "--list-ops"]).exits(0).answers("softmax").answers("rmsnorm").stdout;
     for line in offered.lines().skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();
         for backend in ["cpu", "cuda"].into_iter().filter(|backend| words.contains(backend)) {
             let name = format!("{}-{backend}", words[0]);
             sandbox.kopt(&["new", &name, "--op", words[0], "--backend", backend]).exits(0);
-            sandbox.kopt_in(&name, &["list"]).exits(0).says(words[0]);
+            sandbox.kopt_in(&name, &["list"]).exits(0).answers(words[0]);
             sandbox.kopt_in(&name, &["bindings", "--check"]).exits(0).says("Fresh");
         }
     }
@@ -79,7 +79,7 @@ fn in_a_workspace_it_becomes_a_member_and_nothing_else_changes() {
     assert_eq!(sandbox.read("Cargo.toml"), before.replace("\"gpu\", ", "\"gpu\", \"norm\", "));
     assert!(!sandbox.path("norm/.gitignore").exists());
     assert!(!sandbox.read("norm/Cargo.toml").contains("[profile"));
-    sandbox.kopt(&["list"]).exits(0).says("norm");
+    sandbox.kopt(&["list"]).exits(0).answers("norm");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_workspace_that_covers_the_folder_is_left_as_it_is() {
     sandbox.kopt(&["new", "apart", "--op", "rmsnorm", "--path", "alone/apart"]).exits(0);
     assert_eq!(sandbox.read("Cargo.toml"), root);
     assert!(sandbox.path("alone/apart/.gitignore").exists());
-    let listed = sandbox.kopt(&["list"]).exits(0).says("norm").stderr;
+    let listed = sandbox.kopt(&["list"]).exits(0).answers("norm").stdout;
     assert!(!listed.contains("apart"));
 }
 

@@ -113,6 +113,13 @@ impl Ran {
         self
     }
 
+    /// Asserts that what was asked for has this in it.
+    #[track_caller]
+    pub fn answers(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "no `{text}` in:\n{}", self.stdout);
+        self
+    }
+
     /// The JSON lines of stdout.
     #[track_caller]
     pub fn messages(&self) -> Vec<Value> {

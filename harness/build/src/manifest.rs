@@ -77,9 +77,10 @@ fn missing_files(folder: &Utf8Path, file: &str, text: &str, manifest: &Manifest)
     missing
 }
 
+/// One of the same kind: a header is never what was meant by a source.
 fn nearest_file(path: &Utf8Path) -> Option<String> {
-    let names: Vec<String> =
-        path.parent()?.read_dir_utf8().ok()?.filter_map(|entry| Some(entry.ok()?.file_name().to_owned())).collect();
+    let there = path.parent()?.read_dir_utf8().ok()?.filter_map(|entry| Some(entry.ok()?.file_name().to_owned()));
+    let names: Vec<String> = there.filter(|name| Utf8Path::new(name).extension() == path.extension()).collect();
     kopt_schema::nearest(path.file_name()?, names.iter().map(String::as_str)).map(str::to_owned)
 }
 

@@ -53,6 +53,18 @@ impl Exit {
         (Self::Output, "cannot write output"),
     ];
 
+    /// What a process meant that exited with this number.
+    #[must_use]
+    pub fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().map(|(exit, _)| exit).find(|exit| exit.code() == code)
+    }
+
+    /// What it means, in words.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        Self::ALL.into_iter().find(|(exit, _)| *exit == self).map_or("", |(_, meaning)| meaning)
+    }
+
     /// The number that the process exits with.
     #[must_use]
     pub const fn code(self) -> u8 {

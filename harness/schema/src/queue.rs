@@ -38,11 +38,15 @@ pub struct PatchHeader {
 }
 
 impl PatchHeader {
-    /// Reads the header of a patch file.
+    /// Reads the header of a patch file: its own lines, or those of a mail as `git format-patch` writes it, whose subject is the
+    /// title and whose first paragraph is the hypothesis.
     ///
     /// # Errors
     /// When a line is neither `Key: value` nor a continuation, a key is unknown, or title or hypothesis is missing.
     pub fn parse(patch: &str) -> Result<Self, String> {
+        if patch.starts_with("From ") {
+            return Self::of_mail(patch);
+        }
         const KEYS: [&str; 6] = ["Title", "Hypothesis", "Expected-Gain", "Category", "Bucket", "Truth"];
         let mut values: [Option<String>; 6] = Default::default();
         let mut current = None;
@@ -72,6 +76,33 @@ impl PatchHeader {
             bucket,
             truth,
         })
+    }
+
+    fn of_mail(mail: &str) -> Result<Self, String> {
+        let mut lines = mail.lines();
+        let mut subject = None;
+        for line in lines.by_ref().take_while(|line| !line.trim().is_empty()) {
+            match (line.strip_prefix("Subject:"), &mut subject) {
+                (Some(start), _) => subject = Some((start.trim().to_owned(), true)),
+                (None, Some((text, true))) if line.starts_with([' ', '\t']) => {
+                    text.push_str(&format!(" {}", line.trim()))
+                }
+                (None, Some((_, open))) => *open = false,
+                (None, None) => {}
+            }
+        }
+        let subject = subject.map(|(text, _)| text).ok_or("a mail without a `Subject`")?;
+        let bare =
+            subject.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(&*subject, |(_, title)| title);
+        let title = bare.trim().to_owned();
+        let body = lines.take_while(|line| *line != "---" && !line.starts_with("diff --git"));
+        let first: Vec<&str> =
+            body.map(str::trim).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty()).collect();
+        let hypothesis = if first.is_empty() { title.clone() } else { first.join(" ") };
+        match title.is_empty() {
+            true => Err("its `Subject` is empty".to_owned()),
+            false => Ok(Self { title, hypothesis, ..Self::default() }),
+        }
     }
 }
 
@@ -138,6 +169,19 @@ pub struct TruthFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mail_of_git_has_a_title_and_a_hypothesis() {
+        let mail = "From 1a2b Mon Sep 17 00:00:00 2001\nFrom: A <a@example.org>\nSubject: [PATCH 1/2] Keep two\n sums: apart\n\n\
+                    One chain waits\nfor each addition.\n\nMore.\n---\n k.c | 2 +-\n\ndiff --git a/k.c b/k.c\n";
+        let header = PatchHeader::parse(mail).unwrap();
+        assert_eq!(header.title, "Keep two sums: apart");
+        assert_eq!(header.hypothesis, "One chain waits for each addition.");
+        let bare = PatchHeader::parse("From 1a2b\nSubject: Two sums\n\n---\n").unwrap();
+        assert_eq!((&*bare.title, &*bare.hypothesis), ("Two sums", "Two sums"));
+        assert!(PatchHeader::parse("From 1a2b\nDate: today\n\n").unwrap_err().contains("Subject"));
+        assert!(PatchHeader::parse("From 1a2b\nSubject: [PATCH]\n\n").unwrap_err().contains("empty"));
+    }
 
     #[test]
     fn a_header_is_read_with_its_continuation_lines() {

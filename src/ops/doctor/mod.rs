@@ -169,7 +169,12 @@ impl Place {
         };
         let mistaken = !found.findings.is_empty();
         shell.status("Looking", GOOD, &format!("at {}", workspace.root));
-        Ok(Some(Self { kernels: found.kernels, workspace, chosen, mistaken }))
+        // Who asks about one kernel does not want to hear what others lack.
+        let (kernels, chosen) = match chosen.filter(|_| request.package.is_some()) {
+            Some(only) => (found.kernels.into_iter().skip(only).take(1).collect(), Some(0)),
+            None => (found.kernels, chosen),
+        };
+        Ok(Some(Self { kernels, workspace, chosen, mistaken }))
     }
 
     fn chosen(&self) -> Option<&Kernel> {

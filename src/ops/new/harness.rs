@@ -1,5 +1,5 @@
-//! Where the new crate finds the harness: a member of its workspace, the folder the user names, the sources this tool
-//! was built from, or the registry.
+//! Where the new crate finds the harness: a member of its workspace, the folder the user names, or the sources this tool
+//! was built from.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -17,13 +17,15 @@ pub struct Harness {
     pub harness: String,
     /// The same for kopt-build.
     pub build: String,
+    /// Its folder, where nobody chose it and only this machine has it.
+    pub found: Option<Utf8PathBuf>,
 }
 
 impl Harness {
     /// Looks for it, nearest first.
     ///
     /// # Errors
-    /// When the folder that the user names is not the harness.
+    /// When the folder that the user names is not the harness, or there is none.
     pub fn find(context: &Context, given: Option<&Utf8Path>, place: &Place) -> Result<Self> {
         if let Some(given) = given {
             let folder = harness_in(&context.absolute(given))?;
@@ -39,16 +41,17 @@ impl Harness {
         }
         let sources = Utf8Path::new(BUILT_FROM);
         if is_harness(sources) {
-            return Ok(Self::at(sources.to_owned(), sources.join("build")));
+            let found = Some(sources.to_owned());
+            return Ok(Self { found, ..Self::at(sources.to_owned(), sources.join("build")) });
         }
-        let version = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"").to_owned();
-        Ok(Self { harness: version.clone(), build: version })
+        Err(Error::setup("the crate's harness is not found: the checkout that this tool was built from is gone")
+            .hint("--harness DIR names another checkout of cargo kopt"))
     }
 
     fn at(harness: Utf8PathBuf, build: Utf8PathBuf) -> Self {
         // As a TOML text: a folder's name may hold quotes and backslashes.
         let path = |folder: Utf8PathBuf| format!("path = {}", toml_edit::Value::from(folder.as_str()));
-        Self { harness: path(harness), build: path(build) }
+        Self { harness: path(harness), build: path(build), found: None }
     }
 }
 

@@ -59,7 +59,7 @@ pub fn new(context: &Context, shell: &mut Shell, request: &Request) -> Result<Ex
     let made = place.make(&files)?;
     let kernel = look(context, &place, &request.name)?;
     made.keep();
-    tell(context, shell, &place, &kernel)?;
+    tell(context, shell, &place, &harness, &kernel)?;
     Ok(Exit::Ok)
 }
 
@@ -75,7 +75,7 @@ pub fn list_operators(shell: &mut Shell) -> Result<Exit> {
             table.row([operator.name.to_owned(), backends.join(" "), operator.summary.to_owned()]);
         }
     }
-    shell.tell(&table.render());
+    shell.answer(&table.render())?;
     Ok(Exit::Ok)
 }
 
@@ -85,7 +85,7 @@ fn operator_of(request: &Request) -> Result<String> {
         return Ok(op.clone());
     }
     let named = request.name.replace('-', "_");
-    if operator::standard(&named).is_some() {
+    if request.own || operator::standard(&named).is_some() {
         return Ok(named);
     }
     Err(Error::new(Exit::Usage, format!("which operator is `{}`?", request.name))
@@ -106,7 +106,7 @@ fn look(context: &Context, place: &Place, name: &str) -> Result<Kernel> {
     }
 }
 
-fn tell(context: &Context, shell: &mut Shell, place: &Place, kernel: &Kernel) -> Result<()> {
+fn tell(context: &Context, shell: &mut Shell, place: &Place, harness: &Harness, kernel: &Kernel) -> Result<()> {
     let (name, manifest) = (&kernel.member.name, &kernel.manifest);
     let folder = context.shown(&place.folder);
     shell.status(
@@ -119,5 +119,13 @@ fn tell(context: &Context, shell: &mut Shell, place: &Place, kernel: &Kernel) ->
     }
     let enter = if place.folder == context.cwd { String::new() } else { format!("cd {folder} && ") };
     shell.note(&format!("{enter}cargo test && cargo bench"));
+    if git2::Repository::discover(&place.folder).is_err() {
+        shell.note("`compare`, `optimize` and `gate` know versions by their commits: git init && git add -A && git commit -m start");
+    }
+    if let Some(harness) = &harness.found {
+        shell.note(&format!(
+            "it depends on the harness in {harness}, which other machines lack; --harness takes a relative path, too"
+        ));
+    }
     shell.message(&Message::Kernel(kernel.info()))
 }

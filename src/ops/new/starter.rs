@@ -289,7 +289,8 @@ mod tests {
 
     #[test]
     fn every_starter_has_what_its_manifest_names_and_nothing_left_to_fill_in() {
-        let harness = Harness { harness: "version = \"1\"".to_owned(), build: "version = \"1\"".to_owned() };
+        let version = "version = \"1\"".to_owned();
+        let harness = Harness { harness: version.clone(), build: version, found: None };
         let standard = EXAMPLES.iter().map(|example| Starter::standard(example.op, example.backend).unwrap());
         let own = [Backend::Cpu, Backend::Cuda].map(|backend| Starter::own("scale", backend).unwrap());
         for starter in standard.chain(own) {

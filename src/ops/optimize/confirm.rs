@@ -10,13 +10,14 @@ use crate::error::{Error, Result};
 use crate::shell::table::{Align, Table};
 use crate::shell::{Shell, count, units};
 
+/// Shows the target to who asked for it.
+pub fn show(shell: &mut Shell, target: &Target) -> Result<()> {
+    shell.answer(&table(target).render())
+}
+
 /// Shows the target; whether the user wants it.
 pub fn target(shell: &mut Shell, target: &Target, yes: bool) -> Result<bool> {
-    let mut table = Table::new(&[("target", Align::Left), ("", Align::Left)]);
-    for (name, value) in rows(target) {
-        table.row([name.to_owned(), value]);
-    }
-    shell.say(&table.render());
+    shell.say(&table(target).render());
     if yes {
         return Ok(true);
     }
@@ -38,6 +39,14 @@ pub fn target(shell: &mut Shell, target: &Target, yes: bool) -> Result<bool> {
         );
     }
     Ok(agreed)
+}
+
+fn table(target: &Target) -> Table {
+    let mut table = Table::new(&[("target", Align::Left), ("", Align::Left)]);
+    for (name, value) in rows(target) {
+        table.row([name.to_owned(), value]);
+    }
+    table
 }
 
 fn rows(target: &Target) -> Vec<(&'static str, String)> {

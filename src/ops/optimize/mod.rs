@@ -41,6 +41,8 @@ pub struct Request {
     pub target: Option<Utf8PathBuf>,
     /// Nobody is asked.
     pub yes: bool,
+    /// The target is shown, and that is all.
+    pub dry_run: bool,
     /// An unfinished campaign on the same kernel is left as it is.
     pub another: bool,
 }
@@ -83,6 +85,10 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
             .hint(
                 "in place, a campaign works on the files themselves: commit or stash them, or leave out --in-place",
             ));
+    }
+    if request.dry_run {
+        confirm::show(shell, &wanted)?;
+        return Ok(Exit::Ok);
     }
     if !confirm::target(shell, &wanted, request.yes)? {
         return Ok(Exit::Ok);

@@ -44,8 +44,10 @@ impl Patches {
     /// # Errors
     /// When there is no patch, or any of them cannot be read; all that is wrong is told at once.
     pub fn new(folder: Utf8PathBuf, name: String) -> Result<Self> {
-        let unreadable =
-            |error: std::io::Error| Error::setup(format!("cannot read the patches of `{folder}`")).because(&error);
+        let unreadable = |error: std::io::Error| {
+            let wrong = Error::setup(format!("cannot read the patches of `{folder}`"));
+            wrong.because(&error).hint("a queue is a folder of files `*.patch`")
+        };
         let mut files = Vec::new();
         for entry in folder.read_dir_utf8().map_err(unreadable)? {
             files.push(entry.map_err(unreadable)?.into_path());
@@ -65,6 +67,9 @@ impl Patches {
     /// # Errors
     /// When it cannot be read.
     pub fn one(file: Utf8PathBuf, name: String) -> Result<Self> {
+        if let Err(error) = fs::metadata(&file) {
+            return Err(Error::setup(format!("cannot read the patch `{file}`")).because(&error));
+        }
         Self::open(&[file], name)
     }
 
@@ -168,7 +173,7 @@ fn read(path: &Utf8Path) -> Result<Patch, String> {
 }
 
 fn hinted(error: Error) -> Error {
-    error.hint("a patch starts with `Title:` and `Hypothesis:` lines; after an empty line comes what `git diff --relative` prints")
+    error.hint("a patch is what `git format-patch --relative` writes; or it starts with `Title:` and `Hypothesis:` lines, and after an empty line comes what `git diff --relative` prints")
 }
 
 #[cfg(test)]
