@@ -57,6 +57,10 @@
 //! | `target/kopt/campaigns/<name>/` | the same | the judge, and the folder that versions are compiled in |
 //! | `target/kopt/certificates/<judge>.json` | the same | what the crate's check made of wrong results |
 //! | `target/kopt/machine.json` | `doctor`, `compare` | ceilings and noise of this machine |
+//! | `target/kopt/trainer/` | `train-step`, `optimize` | the trainer, built when it is first asked for |
+//! | `.kopt/campaigns/<kernel>.lock` | `optimize` and its kin | who is at work on the kernel |
+//! | `kopt/venv/` in the user's folder for data | `doctor --install` | compilers from PyPI |
+//! | `kopt-device-*` in the system's folder for temporary files | whatever times on a device | who has the device, and who is next |
 //! | `target/criterion/` | the bench executables | criterion's reports |
 //! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
 

@@ -222,13 +222,15 @@ mod tests {
         assert!(group.ended().unwrap().is_none());
         group.end().unwrap();
         // An orphan may stay a zombie until its new parent looks; it runs no more either way.
-        loop {
+        let is_gone = || {
             let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            if state.is_empty() || state.contains(") Z ") {
-                break;
-            }
+            state.is_empty() || state.contains(") Z ")
+        };
+        let gone = (0..1000).any(|_| {
             pause();
-        }
+            is_gone()
+        });
+        assert!(gone, "process {child} still runs");
     }
 
     #[test]

@@ -43,7 +43,7 @@ const ALL: &[usize] = &[6, 9, 14, 21, 32, 48];
 
 /// What two builds of the same loop may differ by, as a share, although it lies alike in them: what it calls does not. Where
 /// that makes it faster the gain is a true one, and accepting it is right. What such a misdeed is for is worth several times this.
-const BY_LAYOUT: f64 = 0.1;
+const BY_LAYOUT: f64 = 0.05;
 
 /// A misdeed, and what must come of it.
 struct Misdeed {
@@ -327,7 +327,7 @@ const MISDEEDS: &[Misdeed] = &[
         Loses(&[CallingConvention], &["left a register of the thread changed"]),
         Loses(&[CallingConvention, Crashed], &["left a register of the thread changed", "died of SIGILL"]),
     ),
-    fenced("looks-up-pkey-set", "LOOKS_UP_PKEY_SET", Loses(&[Crashed], &["died of SIGILL"]), NotAccepted),
+    fenced("looks-up-pkey-set", "LOOKS_UP_PKEY_SET", Loses(&[Crashed], &["died of SIGILL"]), NotFaster),
     misdeed("honest-and-sets-errno", "SETS_ERRNO", NotFaster),
 ];
 
@@ -373,7 +373,10 @@ impl Misdeed {
 /// Holds the match; the error says what came of it instead.
 fn judge(misdeed: &Misdeed, wanted: &Found, without: &[Defence]) -> Result<(), String> {
     let (incumbent, candidate) = (compile(misdeed.incumbent), compile(misdeed.constant));
-    let ring = Ring::new();
+    let ring = match wanted {
+        Loses(kinds, _) if kinds.contains(&TimedOut) => Ring::new().impatient(),
+        _ => Ring::new(),
+    };
     let found = if let InMemory(limit, kinds, words) = wanted {
         let forfeit = launch(&ring, [&incumbent, &candidate], limit << 20, without);
         forfeit.ok_or("it did not lose".to_owned()).and_then(|forfeit| lost(&forfeit, kinds, words))
@@ -385,10 +388,22 @@ fn judge(misdeed: &Misdeed, wanted: &Found, without: &[Defence]) -> Result<(), S
             let ruling = ended.evidence.as_ref().map(|evidence| evidence.verdict.ruling);
             matches!(ruling, Some(Ruling::Contaminated | Ruling::RolledBackNoise))
         };
+        let accused = |ended: &Ended| {
+            let of_records = |evidence: &Evidence| {
+                evidence.verdict.ruling == Ruling::IntegrityViolation && evidence.forfeit.is_none()
+            };
+            ended.evidence.as_ref().is_some_and(of_records)
+        };
         let mut ended = hold();
-        // Matches side by side may disturb each other. A gain that is there is found in one of three.
+        // Matches side by side may disturb each other. A gain that is there is found in one of three; and one launch in thousands
+        // looks like work outside of what is timed, but not twice.
         for _ in 0..2 {
-            if matches!(wanted, Faster) && undecided(&ended) {
+            let again = match wanted {
+                Faster => undecided(&ended),
+                NotFaster => accused(&ended),
+                _ => false,
+            };
+            if again {
                 ended = hold();
             }
         }
@@ -419,11 +434,11 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     let reason = evidence.verdict.reasons.first().ok_or("no reason")?;
     match (found, &evidence.forfeit) {
         (Faster, None) => ensure(ruling == Ruling::Accepted, "a true gain is not accepted"),
-        (NotAccepted, _) => ensure(!is_accepted(evidence), "it was accepted"),
+        (NotAccepted, _) => ensure(!ruling.is_accepted(), "it was accepted"),
         (NotFaster, None) => {
             // Matches beside it may disturb it.
             let rulings = [Ruling::RolledBack, Ruling::RolledBackNoise, Ruling::Contaminated];
-            let judged = rulings.contains(&ruling) || is_accepted(evidence);
+            let judged = rulings.contains(&ruling) || ruling.is_accepted();
             ensure(judged && !has_gained(evidence), "another ruling")
         }
         (Loses(kinds, words), Some(forfeit)) => {
@@ -443,13 +458,9 @@ fn as_expected(ended: &Ended, found: &Found) -> Result<(), String> {
     }
 }
 
-fn is_accepted(evidence: &Evidence) -> bool {
-    matches!(evidence.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff)
-}
-
 /// Whether it was accepted for more than its layout can explain.
 fn has_gained(evidence: &Evidence) -> bool {
-    is_accepted(evidence) && evidence.verdict.aggregate.is_none_or(|all| all.gain > BY_LAYOUT)
+    evidence.verdict.ruling.is_accepted() && evidence.verdict.aggregate.is_none_or(|all| all.gain > BY_LAYOUT)
 }
 
 /// Whether everything was in force that this machine has; the others say what is missing.
@@ -492,7 +503,7 @@ fn told(ended: &Ended) -> String {
     format!("code {:?}, signal {:?}: {verdict}\n{}", ended.code, ended.signal, ended.said)
 }
 
-/// One launch before the judge, without a referee: for what a referee does not let one choose.
+/// Up to eight launches before the judge, without a referee: for what a referee does not let one choose.
 fn launch(
     ring: &Ring,
     [incumbent, candidate]: [&referee::entrant::Entrant; 2],
@@ -520,8 +531,12 @@ fn launch(
     let patience = Duration::from_secs(60);
     let opened = judge.ask(&JudgeRequest::Open(bout), patience).unwrap();
     assert!(matches!(opened, JudgeReply::Opened(_)), "{opened:?}");
-    match judge.ask(&JudgeRequest::Launch { seed: "1".to_owned(), shapes: Vec::new() }, patience).unwrap() {
-        JudgeReply::Lost(forfeit) => Some(forfeit),
-        _ => None,
-    }
+    // What it takes is looked at now and then, and nobody knows when.
+    (1..=8).find_map(|seed: u32| {
+        let request = JudgeRequest::Launch { seed: seed.to_string(), shapes: Vec::new() };
+        match judge.ask(&request, patience).unwrap() {
+            JudgeReply::Lost(forfeit) => Some(forfeit),
+            _ => None,
+        }
+    })
 }

@@ -35,7 +35,7 @@ use queue::Applied;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The examples. Those for a GPU are only compiled, and that only where their compiler is.
+/// The examples. Those for a GPU are compiled where their compiler is, and checked where such a device is.
 const PACKAGES: [&str; 13] = [
     "grouped-matmul-cpu",
     "matmul-cpu",

@@ -68,6 +68,8 @@ impl Args {
 /// Wait for the answer to `try --detach`
 ///
 /// The same answer and exit code as `try` itself would have given. Exit code 104 when there is none within the time.
+///
+/// Example: cargo kopt wait --time 5m
 #[derive(Debug, clap::Args)]
 pub struct WaitArgs {
     #[command(flatten)]

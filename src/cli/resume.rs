@@ -13,6 +13,8 @@ use crate::shell::Shell;
 ///
 /// A campaign that was killed, paused or left in the middle goes on with the step it was in: nothing accepted is lost,
 /// nothing is decided twice. What a killed process left behind is put in order first, and told.
+///
+/// Example: cargo kopt resume softmax_cpu
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

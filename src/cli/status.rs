@@ -13,6 +13,8 @@ use crate::shell::Shell;
 ///
 /// A row a campaign: what comes next, rounds, what was accepted, the gain so far with its interval, time and cost.
 /// A campaign that is not over and not running goes on with `resume`.
+///
+/// Example: cargo kopt status -p softmax-cpu
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -13,6 +13,8 @@ use crate::shell::Shell;
 ///
 /// A campaign that runs ends after the round it is in; one that does not is ended here. The report follows either way.
 /// Ctrl-C in its terminal only pauses it.
+///
+/// Example: cargo kopt stop softmax_cpu
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -129,7 +129,7 @@ impl State {
             (None, Phase::Report) | (Some(1), Phase::Baseline) => true,
             (Some(round), Phase::Validate { round: open, attempt }) if round == open => {
                 let ruling = self.validated(round, attempt)?.decided();
-                ruling.is_some_and(|ruling| matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff))
+                ruling.is_some_and(Ruling::is_accepted)
             }
             _ => false,
         };
@@ -144,7 +144,7 @@ impl State {
         let Phase::Validate { round: open, attempt } = phase else { return Err(not_open(round, phase)) };
         expect(open == round, || not_open(round, phase))?;
         let ruling = self.validated(round, attempt)?.decided();
-        let passed = ruling.filter(|ruling| matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff));
+        let passed = ruling.filter(|ruling| ruling.is_accepted());
         let Some(passed) = passed else {
             return Err(format!("attempt {attempt} of round {round} was not accepted by a full measurement"));
         };

@@ -2,7 +2,7 @@
 //! are rebuilt, and the referee compares them once more. With `--all`, every commit of the campaign.
 
 use camino::Utf8PathBuf;
-use kopt_schema::evidence::{Evidence, Ruling};
+use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 
 use super::compare;
@@ -150,7 +150,7 @@ impl Round {
         if gate::verdict(&found).ruling != found.verdict.ruling {
             wrong.push("its verdict does not follow from its data".to_owned());
         }
-        if !matches!(found.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff) {
+        if !found.verdict.ruling.is_accepted() {
             wrong.push("its round was not accepted".to_owned());
         }
         match wrong.is_empty() {

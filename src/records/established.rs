@@ -15,7 +15,7 @@ use crate::gate::transfer::{self, Preparation, Skew, Transfer};
 pub fn established(evidence: &Evidence, claimed: Option<Bucket>) -> TransferFacts {
     let found = transfer::transfer(evidence);
     let bucket = found.bucket(claimed);
-    let accepted = matches!(evidence.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff);
+    let accepted = evidence.verdict.ruling.is_accepted();
     let benchmark = evidence.verdict.aggregate.filter(|_| accepted);
     let keeps = !bucket.is_kernel();
     let audit = evidence.candidate.audit.as_ref();

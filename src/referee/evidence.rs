@@ -32,7 +32,7 @@ pub fn write(path: &Utf8Path, evidence: &Evidence) -> Result<()> {
     let mut file = tempfile::Builder::new().prefix(".evidence-").tempfile_in(folder).map_err(|error| failed(&error))?;
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(readable).map_err(|error| failed(&error))?;
-    file.write_all(&text).map_err(|error| failed(&error))?;
+    file.write_all(&text).and_then(|()| file.as_file().sync_data()).map_err(|error| failed(&error))?;
     file.persist(path).map(drop).map_err(|error| failed(&error.error))
 }
 

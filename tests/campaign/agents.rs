@@ -38,7 +38,7 @@ case "$1.$2" in
 esac
 "#;
     let agent = agent(&stage, script);
-    let ran = stage.optimize(&["--agent", &agent, "--max-rounds", "10", "--round-time", "2s"]).exits(0);
+    let ran = stage.optimize(&["--agent", &agent, "--max-rounds", "10", "--round-time", "10s"]).exits(0);
     assert_eq!(stage.checkout(), before);
     let campaign = stage.last();
     let words =

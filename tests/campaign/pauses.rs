@@ -12,7 +12,7 @@ use crate::sandbox::Ran;
 use crate::stage::{Queue, Stage, header};
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A campaign of an agent that waits in each round until the file `go-<round>` is there.
 fn slow(stage: &Stage) -> Child {

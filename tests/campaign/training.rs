@@ -25,7 +25,7 @@ fn with_slot() -> Stage {
 fn with_script(script: &str) -> Stage {
     let stage = Stage::new();
     let manifest = stage.sandbox.read("Cargo.toml");
-    let table = "[package.metadata.kopt.transfer]\ncommand = \"sh train.sh\"\ntimeout_s = 4.0\n";
+    let table = "[package.metadata.kopt.transfer]\ncommand = \"sh train.sh\"\ntimeout_s = 10.0\n";
     stage.sandbox.write("Cargo.toml", &format!("{manifest}\n{table}"));
     let log = stage.aside("runs").display().to_string();
     stage.sandbox.write("train.sh", &format!("echo run >> '{log}'\n{script}"));

@@ -78,7 +78,7 @@ fn against_a_base_only_what_is_new_counts() {
 
 #[test]
 fn a_policy_is_the_base_s_and_is_shown() {
-    let sandbox = bout(&["gain 0.5"]);
+    let sandbox = bout(&["share * 0.5"]);
     remembers(&sandbox);
     let manifest = sandbox.read("Cargo.toml");
     let allows = |rule: &str| {

@@ -272,6 +272,12 @@ pub enum Ruling {
 }
 
 impl Ruling {
+    /// Whether the candidate stands from now on.
+    #[must_use]
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Self::Accepted | Self::AcceptedTradeOff)
+    }
+
     /// The code that the tool exits with.
     #[must_use]
     pub const fn exit(self) -> Exit {

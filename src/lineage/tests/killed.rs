@@ -84,7 +84,7 @@ fn a_campaign_survives_every_kill() {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "lineage::tests::killed::child", "--ignored", "--nocapture"]);
         let mut child = child.current_dir(scratch).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        sleep(Duration::from_millis(20 + 17 * kill % 211 + kill / 24));
+        sleep(Duration::from_millis((20 + 17 * kill % 211) * (1 + kill / 48)));
         let ended = child.try_wait().unwrap();
         child.kill().unwrap();
         let said = child.wait_with_output().unwrap().stderr;

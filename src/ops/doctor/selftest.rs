@@ -51,7 +51,7 @@ pub fn run(
             kernel: subject.kernel.member.name.clone(),
             injected: share,
             ruling: evidence.verdict.ruling,
-            right: is_accepted(evidence.verdict.ruling) == (share > 0.0),
+            right: evidence.verdict.ruling.is_accepted() == (share > 0.0),
             aggregate: evidence.verdict.aggregate,
             launches: evidence.verdict.launches,
             seconds: evidence.seconds,
@@ -93,8 +93,4 @@ fn row(test: &SelfTest, evidence: &Evidence) -> [String; 6] {
 
 fn named(share: f64) -> String {
     if share > 0.0 { format!("{} injected", report::share(share)) } else { "equal code".to_owned() }
-}
-
-const fn is_accepted(ruling: Ruling) -> bool {
-    matches!(ruling, Ruling::Accepted | Ruling::AcceptedTradeOff)
 }
