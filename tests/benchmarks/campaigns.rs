@@ -63,6 +63,9 @@ struct Row {
     total: Option<f64>,
     /// Each patch and what became of it.
     patches: BTreeMap<String, String>,
+    /// What else ran on the machine meanwhile, where somebody knows: such a row is told, and does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disturbed: Option<String>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -82,7 +85,8 @@ fn main() -> Result<(), Failure> {
     while Instant::now() < until {
         let missing = |kernel: &str| {
             let wanted = if ON_A_GPU.contains(&kernel) { WANTED_ON_A_GPU } else { WANTED };
-            wanted.saturating_sub(rows.iter().filter(|row| row.kernel == kernel).count())
+            let counts = |row: &&Row| row.kernel == kernel && row.disturbed.is_none();
+            wanted.saturating_sub(rows.iter().filter(counts).count())
         };
         let next = kernels.iter().rev().max_by_key(|kernel| missing(kernel));
         let Some(kernel) = next.filter(|kernel| missing(kernel) > 0) else {
@@ -134,6 +138,7 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         accepting_s: accepting(&std::fs::read_to_string(folder.events())?),
         total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
         patches: patches(&state),
+        disturbed: None,
     })
 }
 
@@ -182,7 +187,8 @@ fn truths(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
 fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Failure> {
     let mut text = String::new();
     for kernel in kernels {
-        let of_kernel: Vec<&Row> = rows.iter().filter(|row| row.kernel == *kernel).collect();
+        let (of_kernel, disturbed): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().filter(|row| row.kernel == *kernel).partition(|row| row.disturbed.is_none());
         let longest = of_kernel.iter().fold(0.0_f64, |longest, row| longest.max(row.accepting_s));
         let times: Vec<String> = of_kernel.iter().map(|row| format!("{:.0}", row.seconds)).collect();
         let totals: Vec<String> =
@@ -195,6 +201,12 @@ fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Fai
         ));
         for patch in truths(root, kernel)? {
             text.push_str(&line(&patch, &of_kernel));
+        }
+        for row in disturbed {
+            let why = row.disturbed.as_deref().unwrap_or_default();
+            let accepted = row.patches.iter().filter(|(_, name)| name.starts_with("ACCEPTED"));
+            let accepted: Vec<&str> = accepted.map(|(patch, _)| patch.as_str()).collect();
+            text.push_str(&format!("\nNot counted, {why}: {:.0} s, accepted {}\n", row.seconds, accepted.join(", ")));
         }
     }
     Ok(text)

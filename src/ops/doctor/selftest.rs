@@ -2,7 +2,7 @@
 //! all.
 
 use kopt_schema::bout::Handicap;
-use kopt_schema::evidence::{Evidence, Injection, Ruling, Terms};
+use kopt_schema::evidence::{Evidence, Injection, Terms};
 use kopt_schema::message::{Message, SelfTest};
 use kopt_stats::Schedule;
 
