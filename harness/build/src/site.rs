@@ -203,18 +203,53 @@ fn check_includes(
     let roots = declared.chain(installed).chain(own_headers.canonicalize_utf8().ok());
     let roots: Vec<Utf8PathBuf> = roots.chain([Utf8PathBuf::from("/usr")]).collect();
     let own = folder.canonicalize_utf8().map_err(BuildError::file(folder))?;
-    let after_target = text.split_once(": ").map_or("", |(_, list)| list);
-    for included in after_target.split_whitespace().filter(|word| *word != "\\") {
-        let path = folder.join(included);
+    for included in listed(&text) {
+        let path = folder.join(&included);
         let path = path.canonicalize_utf8().unwrap_or(path);
         if !path.starts_with(&own) && !roots.iter().any(|root| path.starts_with(root)) {
-            return Err(BuildError::Include { source_file: source.to_owned(), included: included.to_owned() });
+            return Err(BuildError::Include { source_file: source.to_owned(), included });
         }
     }
     Ok(())
 }
 
+/// The files that a dependency file lists, by their names: there a space, a `#` and a backslash before either stand behind a
+/// backslash, a dollar is doubled, and a backslash at the end of a line goes on.
+fn listed(text: &str) -> Vec<String> {
+    let list = text.split_once(": ").map_or("", |(_, list)| list);
+    let (mut files, mut file) = (Vec::new(), String::new());
+    let mut rest = list.chars().peekable();
+    while let Some(one) = rest.next() {
+        let meant = match (one, rest.peek()) {
+            ('\\', Some(' ' | '#' | '\\')) | ('$', Some('$')) => rest.next(),
+            ('\\', Some('\n' | '\r') | None) => continue,
+            _ if one.is_whitespace() => None,
+            _ => Some(one),
+        };
+        match meant {
+            Some(meant) => file.push(meant),
+            None if file.is_empty() => {}
+            None => files.push(std::mem::take(&mut file)),
+        }
+    }
+    files.extend(Some(file).filter(|file| !file.is_empty()));
+    files
+}
+
 /// The text of a file.
 pub(crate) fn read(path: &Utf8Path) -> Result<String, BuildError> {
     std::fs::read_to_string(path).map_err(BuildError::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn names_in_a_dependency_file_are_read_as_they_are() {
+        let text = "/a\\ b/x.o: kernels/x.cu \\\n /a\\ b/out/include/kopt_device.h \\\n  kernels/$$one\\#2.h\n";
+        assert_eq!(listed(text), ["kernels/x.cu", "/a b/out/include/kopt_device.h", "kernels/$one#2.h"]);
+        assert_eq!(listed("x.o: a.c b.h"), ["a.c", "b.h"]);
+        assert!(listed("x.o:").is_empty() && listed("").is_empty());
+    }
 }

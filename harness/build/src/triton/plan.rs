@@ -31,7 +31,7 @@ pub(super) fn complete(kernels: &[Kernel], written: &str) -> Result<String, Stri
         if let Some((pointer, bytes)) = kernel.aligned.iter().find(|(_, bytes)| !ALIGNED.is_multiple_of(**bytes)) {
             return Err(format!("`{name}` takes `{pointer}` to be a multiple of {bytes}, buffers are of {ALIGNED}"));
         }
-        fill(launch, kernel, &mut scratch);
+        fill(launch, kernel, &mut scratch)?;
     }
     if !scratch.is_empty() {
         let given = plan.entry("workspace").or_insert_with(|| Value::Array(Vec::new()));
@@ -40,7 +40,7 @@ pub(super) fn complete(kernels: &[Kernel], written: &str) -> Result<String, Stri
     toml::to_string(&plan).map_err(|error| error.to_string())
 }
 
-fn fill(launch: &mut Table, kernel: &Kernel, scratch: &mut Vec<Value>) {
+fn fill(launch: &mut Table, kernel: &Kernel, scratch: &mut Vec<Value>) -> Result<(), String> {
     let conditions = kernel.divisible.iter().map(|(name, by)| format!("{name} % {by} == 0"));
     let given = launch.get("when").and_then(Value::as_str).map(|when| format!("({when})"));
     let conditions: Vec<String> = given.into_iter().chain(conditions).collect();
@@ -64,12 +64,17 @@ fn fill(launch: &mut Table, kernel: &Kernel, scratch: &mut Vec<Value>) {
         let name = format!("triton_scratch_{}", scratch.len());
         let mut buffer = Table::new();
         buffer.insert("name".to_owned(), Value::String(name.clone()));
-        let size = format!("{} * {blocks}", bytes * u64::from(kernel.cluster));
+        // Whatever a generator prints: an expression counts in 64 bits with a sign.
+        let of_cluster = bytes.checked_mul(kernel.cluster.into()).filter(|bytes| i64::try_from(*bytes).is_ok());
+        let of_cluster = of_cluster
+            .ok_or_else(|| format!("`{}` takes {bytes} bytes for each of {} blocks", kernel.name, kernel.cluster))?;
+        let size = format!("{of_cluster} * {blocks}");
         buffer.insert("bytes".to_owned(), if *bytes == 0 { number(0) } else { Value::String(size) });
         scratch.push(Value::Table(buffer));
         arguments.push(name);
     }
     launch.insert("args".to_owned(), Value::Array(arguments.into_iter().map(Value::String).collect()));
+    Ok(())
 }
 
 fn product(sizes: &[Value]) -> String {

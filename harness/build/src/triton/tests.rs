@@ -38,6 +38,9 @@ fn a_plan_that_says_what_triton_decides_or_names_no_kernel_is_refused() {
     assert!(with("kernel = \"rosw\"").contains("did you mean `rows`?"));
     let far = Kernel { aligned: [("x".to_owned(), 512)].into(), ..kernel("rows") };
     assert!(plan::complete(&[far], "[[launch]]\nkernel = \"rows\"\n").unwrap_err().contains("multiple of 512"));
+    // More bytes than can be counted.
+    let vast = Kernel { scratch: vec![u64::MAX / 2], cluster: 4, ..kernel("rows") };
+    assert!(plan::complete(&[vast], "[[launch]]\nkernel = \"rows\"\n").unwrap_err().contains("for each of 4 blocks"));
 }
 
 /// As Triton writes it, shortened.
