@@ -14,7 +14,7 @@ use crate::shell::Shell;
 
 const EXAMPLES: &str = "More examples:
   cargo kopt gate                               this branch against the default branch
-  cargo kopt gate --base HEAD~1 --max-time 1m   the last commit, in a minute of measuring
+  cargo kopt gate HEAD~1 --max-time 1m          the last commit, in a minute of measuring
   cargo kopt gate --markdown gate.md            the same for a comment
   cargo kopt gate --html gate.html              the same as a page, with plots
   cargo kopt gate --init github                 workflows that do this for every pull request";
@@ -38,11 +38,14 @@ const EXAMPLES: &str = "More examples:
 /// passes only by what the change edits, 104 cannot tell, 101 does not build. With several kernels the first of 106,
 /// 103, 101, 100, 104.
 ///
-/// Example: cargo kopt gate --base origin/main
+/// Example: cargo kopt gate origin/main
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The version that stands; where HEAD has left the default branch if left out (or what GitHub says of the event)
+    #[arg(value_name = "BASE", conflicts_with = "base")]
+    revision: Option<String>,
+    /// The same as BASE
     #[arg(long, value_name = "REV")]
     base: Option<String>,
     /// The version that is gated, instead of what is committed and checked out
@@ -70,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "HEX", value_parser = Master::given)]
     seed: Option<Master>,
     /// Write the workflows that gate pull requests, and do nothing else
-    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["base", "head", "markdown", "junit", "html", "seed"])]
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["revision", "base", "head", "markdown", "junit", "html", "seed"])]
     init: Option<System>,
     /// Replace workflows that are there already
     #[arg(long, requires = "init")]
@@ -84,7 +87,7 @@ impl Args {
         }
         let request = ops::gate::Request {
             manifest_path,
-            base: self.base,
+            base: self.revision.or(self.base),
             head: self.head,
             tolerance: self.tolerance,
             max_time_s: self.max_time,

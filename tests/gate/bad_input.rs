@@ -12,6 +12,9 @@ fn no_repository_and_no_such_revision_are_named() {
     let stage = Stage::new();
     let ran = Ran::of(&mut stage.command(&["gate", "--base", "mian"])).exits(96);
     ran.says("there is no revision `mian`").says("did you mean `main`?");
+    // The same without the flag, and not both.
+    Ran::of(&mut stage.command(&["gate", "mian"])).exits(96).says("there is no revision `mian`");
+    Ran::of(&mut stage.command(&["gate", "main", "--base", "main"])).exits(2).says("cannot be used with");
     Ran::of(&mut stage.command(&["gate", "--head", "nowhere"])).exits(96).says("there is no revision `nowhere`");
     Ran::of(&mut stage.command(&["gate", "--markdown", "crates"])).exits(110).says("it is a folder");
 }
