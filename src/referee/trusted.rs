@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::manifest::Found;
 use crate::process;
-use crate::revision::Export;
+use crate::revision::{self, Export};
 use crate::shell::{MIND, Shell};
 use crate::workspace::Workspace;
 
@@ -36,7 +36,7 @@ pub struct Trusted {
 
 impl Trusted {
     /// Builds the judge of package `name` from the base's files. `folder` is where the tool keeps its own things,
-    /// `user` the user's workspace, whose lock file serves where the base has none.
+    /// `user` the user's workspace, whose lock file serves where the base has none and git does not know the user's.
     ///
     /// # Errors
     /// When the files cannot be written, or the build fails.
@@ -183,15 +183,27 @@ pub fn settle(version: &Export, folder: &Utf8Path, user: &Utf8Path) -> Result<(U
     let (root, lock_file) = (tree.join(inside), version.workspace.join("Cargo.lock"));
     let has_lock = lock_file.exists();
     let failed = |error: io::Error| Error::new(Exit::Output, format!("cannot write files to `{tree}`")).because(&error);
-    let kept = (!has_lock).then(|| root.join("Cargo.lock"));
+    // One that a version brought must not outlast it: it says which code judges others.
+    let (place, mark) = (root.join("Cargo.lock"), folder.join(UNLOCKED));
+    let kept = (!has_lock && mark.exists()).then_some(place.as_std_path());
+    if has_lock {
+        remove(mark.as_std_path()).map_err(failed)?;
+    }
     let at = SystemTime::now().max(last_end(folder));
-    mirror(version.root.as_std_path(), tree.as_std_path(), kept.as_deref().map(Utf8Path::as_std_path), at)
-        .map_err(failed)?;
-    if let Some(kept) = kept.filter(|kept| !kept.exists() && user.join("Cargo.lock").exists()) {
-        fs::copy(user.join("Cargo.lock"), kept).map_err(failed)?;
+    mirror(version.root.as_std_path(), tree.as_std_path(), kept, at).map_err(failed)?;
+    if !has_lock {
+        let lent = user.join("Cargo.lock");
+        // Where git knows the user's, it is another version's, as a rule the one that is judged: cargo resolves anew.
+        if !place.exists() && lent.exists() && !revision::is_tracked(&lent) {
+            fs::copy(lent, place).map_err(failed)?;
+        }
+        File::create(mark).map_err(failed)?;
     }
     Ok((root, has_lock))
 }
+
+/// Is there while the lock file in the judge's folder is no version's own.
+const UNLOCKED: &str = "judge.unlocked";
 
 /// Takes the lock that keeps two matches apart, and says so when it has to wait.
 ///
@@ -358,5 +370,36 @@ mod tests {
         write(version.root.as_std_path(), "Cargo.toml", "");
         let (root, _) = settle(&version, folder, folder).unwrap();
         assert!(fs::metadata(root.join("Cargo.toml")).unwrap().modified().unwrap() >= ended);
+    }
+
+    #[test]
+    fn a_version_without_a_lock_file_gets_none_of_another_version() {
+        let scratch = tempfile::tempdir().unwrap();
+        let scratch = Utf8Path::from_path(scratch.path()).unwrap();
+        let (folder, user) = (scratch.join("own"), scratch.join("user"));
+        let version = |name: &str, lock: Option<&str>| {
+            let root = scratch.join(name);
+            write(root.as_std_path(), "Cargo.toml", "");
+            lock.iter().for_each(|text| write(root.as_std_path(), "Cargo.lock", text));
+            Export { workspace: root.clone(), root, left_out: Vec::new() }
+        };
+        let (base, head) = (version("base", None), version("head", Some("of the head")));
+        write(user.as_std_path(), "Cargo.lock", "the user's");
+        let repository = git2::Repository::init(&user).unwrap();
+        let settled = |version: &Export| {
+            let (root, has_lock) = settle(version, &folder, &user).unwrap();
+            (fs::read_to_string(root.join("Cargo.lock")).ok(), has_lock)
+        };
+        // One that git does not know is the machine's own.
+        assert_eq!(settled(&base), (Some("the user's".to_owned()), false));
+        assert_eq!(settled(&head), (Some("of the head".to_owned()), true));
+        let mut index = repository.index().unwrap();
+        index.add_path(Path::new("Cargo.lock")).unwrap();
+        index.write().unwrap();
+        // Neither the one that the head left here nor the one that is checked out.
+        assert_eq!(settled(&base), (None, false));
+        // What cargo then resolved stays.
+        write(folder.as_std_path(), "trusted/Cargo.lock", "resolved");
+        assert_eq!(settled(&base), (Some("resolved".to_owned()), false));
     }
 }

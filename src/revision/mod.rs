@@ -155,5 +155,20 @@ impl Revisions {
     }
 }
 
+/// Whether git knows a file of a working tree: it is committed, or would be.
+#[must_use]
+pub fn is_tracked(file: &Utf8Path) -> bool {
+    let found = || {
+        let repository = Repository::discover(file.parent()?).ok()?;
+        let top = repository.workdir()?.canonicalize().ok()?;
+        let inside = file.parent()?.canonicalize_utf8().ok()?.join(file.file_name()?);
+        let inside = inside.as_std_path().strip_prefix(top).ok()?.to_owned();
+        let staged = repository.index().is_ok_and(|index| index.get_path(&inside, 0).is_some());
+        let tree = repository.head().and_then(|head| head.peel_to_tree());
+        Some(staged || tree.is_ok_and(|tree| tree.get_path(&inside).is_ok()))
+    };
+    found().unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests;
