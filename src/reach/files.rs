@@ -29,15 +29,33 @@ pub fn is_document(path: &Utf8Path) -> bool {
     by_name || path.extension().is_some_and(|end| DOCUMENTS.contains(&end))
 }
 
-/// What the file at `path` is to `kernel`, if anything. Manifests and lock files are looked into elsewhere.
+/// What the file at `path` is to `kernel`, if anything. What manifests and lock files say is looked into elsewhere.
 pub(super) fn role(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
-    if path.file_name() == Some("Cargo.toml") || *path == snapshot.workspace.join("Cargo.lock") {
-        return None;
-    }
-    // A name says nothing of what is included: beside sources a document is one of them.
+    // A name says nothing of what is included: beside sources a document is one of them, and so is a manifest.
     let found = surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path));
-    let found = found.or_else(|| owned(snapshot, kernel, path).filter(|_| !is_document(path)));
+    let read_elsewhere = is_document(path) || is_cargos(snapshot, path);
+    let found = found.or_else(|| owned(snapshot, kernel, path).filter(|_| !read_elsewhere));
     found.or_else(|| readable(kernel, path))
+}
+
+/// Whether it is a manifest or the lock file, which cargo reads. Other files may be called so.
+fn is_cargos(snapshot: &Snapshot, path: &Utf8Path) -> bool {
+    let folders = snapshot.packages.iter().map(|package| &package.folder).chain([&snapshot.workspace]);
+    *path == snapshot.workspace.join("Cargo.lock")
+        || folders.into_iter().any(|folder| *path == folder.join("Cargo.toml"))
+}
+
+/// Folders that some crate of a commit may include from, by all of its manifests, each with its folder: for a first look, before
+/// anything is known of packages.
+#[must_use]
+pub fn include_roots(manifests: &[(Utf8PathBuf, String)]) -> Vec<Utf8PathBuf> {
+    let of = |(folder, text): &(Utf8PathBuf, String)| -> Vec<Utf8PathBuf> {
+        let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
+        let kernel = table.get("package").and_then(|package| package.get("metadata")?.get("kopt"));
+        let roots = kernel.and_then(|kernel| kernel.get("include_roots")?.as_array());
+        roots.into_iter().flatten().filter_map(|root| Some(plain(&folder.join(root.as_str()?)))).collect()
+    };
+    manifests.iter().flat_map(of).collect()
 }
 
 /// Where a source lies in the root of the crate, its compiler can read all of it: a document, or a queue of changes.
@@ -82,6 +100,17 @@ fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
         _ => return None,
     };
     Some((Aspect::Kernel, why.to_owned()))
+}
+
+/// Whether a file of a kernel crate is one that the kernel is made of. Of a crate with sources in its root that is what looks like
+/// one: what else lies there is alike in many crates.
+pub(super) fn makes(kernel: &Package, inside: &Utf8Path) -> bool {
+    let in_root = |manifest: &Manifest| {
+        let is_loose = inside.parent() == Some(Utf8Path::new("")) && inside.file_name().is_some_and(is_source);
+        is_loose && source_folders(manifest).any(|folder| folder == "")
+    };
+    let path = kernel.folder.join(inside);
+    compiled(kernel, &path).is_some() || kernel.kernel.as_ref().is_some_and(in_root)
 }
 
 /// Whether a compiler can read it as it reads the sources. Of sources in the root of a crate that is everything, and what else

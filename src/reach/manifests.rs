@@ -62,7 +62,8 @@ pub(super) fn reasons(
     if !own && !is_root {
         let linked = |snapshot: &Snapshot, kernel: Option<&Package>, path: Option<&camino::Utf8PathBuf>| {
             let closure = kernel.map(|kernel| snapshot.closure(kernel)).unwrap_or_default();
-            let found = closure.into_iter().find(|package| is(path, Some(&package.folder)));
+            let of = |package: &&Package| is(path, Some(&package.folder)) || is(path, package.inherits.as_ref());
+            let found = closure.into_iter().find(of);
             found.map(|package| package.name.clone())
         };
         let name = linked(after, new, change.after.as_ref()).or_else(|| linked(before, old, change.before.as_ref()));

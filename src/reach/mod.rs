@@ -22,7 +22,7 @@ mod tests;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-pub use files::{is_document, is_source};
+pub use files::{include_roots, is_document, is_source};
 pub use pairs::{Pair, pairs};
 
 /// A file that differs between two commits, relative to the repository. Both where it was changed or moved.
@@ -47,7 +47,7 @@ impl Changed {
 pub struct Snapshot {
     /// The workspace's folder.
     pub workspace: Utf8PathBuf,
-    /// Its packages.
+    /// Its packages, and after them those that they take by their path from elsewhere in the repository.
     pub packages: Vec<Package>,
     /// The text of its root manifest.
     pub manifest: String,
@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub lock: Option<String>,
 }
 
-/// A package of the workspace.
+/// A package of the workspace, or one that another takes by its path.
 #[derive(Debug, Clone)]
 pub struct Package {
     /// Its name.
@@ -64,7 +64,7 @@ pub struct Package {
     pub folder: Utf8PathBuf,
     /// The text of its manifest.
     pub manifest: String,
-    /// Whether it is a kernel crate.
+    /// Whether it is a kernel crate of the workspace.
     pub is_kernel: bool,
     /// What it says of itself, if it is one and says it right.
     pub kernel: Option<Manifest>,
@@ -72,6 +72,8 @@ pub struct Package {
     pub dependencies: Vec<String>,
     /// Folders of those that lie in the repository.
     pub links: Vec<Utf8PathBuf>,
+    /// The folder of another workspace's manifest that it inherits from.
+    pub inherits: Option<Utf8PathBuf>,
 }
 
 /// What a reason is about.
@@ -114,7 +116,7 @@ impl Snapshot {
         holders.max_by_key(|package| package.folder.as_str().len())
     }
 
-    /// A package and everything of the workspace that it depends on, itself first.
+    /// A package and everything of the repository that it depends on, itself first.
     fn closure<'a>(&'a self, package: &'a Package) -> Vec<&'a Package> {
         let mut found = vec![package];
         let mut next = 0;

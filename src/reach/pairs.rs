@@ -1,5 +1,7 @@
-//! Which kernel crate of the base is which of the head: by name, else by folder, else by where its files went.
+//! Which kernel crate of the base is which of the head: by name, else by folder, else by where its files went, else by what it
+//! computes, and where: one that is gone and one that is new would pass without a comparison.
 
+use super::files::makes;
 use super::{Changed, Package, Snapshot};
 
 /// A kernel crate of the base, of the head, or of both.
@@ -58,9 +60,12 @@ pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pa
     let mut old: Vec<&Package> = before.kernels().collect();
     let mut new: Vec<&Package> = after.kernels().collect();
     let mut found = Vec::new();
-    let ways: [Way<'_>; 3] = [&|old, new| old.name == new.name, &|old, new| old.folder == new.folder, &|old, new| {
-        moved(old, new, changes) > 0
-    }];
+    let ways: [Way<'_>; 4] = [
+        &|old, new| old.name == new.name,
+        &|old, new| old.folder == new.folder,
+        &|old, new| moved(old, new, changes) > 0,
+        &does_the_same,
+    ];
     for way in ways {
         new.retain(|new| {
             let best = (0..old.len()).filter(|&index| way(old[index], new));
@@ -76,12 +81,17 @@ pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pa
     found
 }
 
-/// How many files of `old` went to `new`.
+fn does_the_same(old: &Package, new: &Package) -> bool {
+    let does = |package: &Package| package.kernel.as_ref().map(|kernel| (kernel.op.clone(), kernel.backend));
+    does(old).is_some_and(|old| Some(old) == does(new))
+}
+
+/// How many of the files that make `old` went to `new`.
 fn moved(old: &Package, new: &Package, changes: &[Changed]) -> usize {
     let went = |change: &&Changed| match (&change.before, &change.after) {
         (Some(before), Some(after)) => {
             let inside = |path: &camino::Utf8Path, package: &Package| {
-                path.strip_prefix(&package.folder).is_ok_and(|inside| inside.starts_with("kernels"))
+                path.strip_prefix(&package.folder).is_ok_and(|inside| makes(package, inside))
             };
             before != after && inside(before, old) && inside(after, new)
         }

@@ -14,6 +14,7 @@ fn snapshot() -> Snapshot {
         kernel: None,
         dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
         links: links.iter().map(Utf8PathBuf::from).collect(),
+        inherits: None,
     };
     let softmax = Package {
         manifest: MANIFEST.to_owned(),
@@ -26,8 +27,10 @@ fn snapshot() -> Snapshot {
         packages: vec![
             package("tool", "ws", &["plot"], &[]),
             package("harness", "ws/harness", &["rand"], &["ws/stats"]),
-            package("stats", "ws/stats", &[], &[]),
+            package("stats", "ws/stats", &[], &["common/ops"]),
             softmax,
+            Package { inherits: Some("common".into()), ..package("ops", "common/ops", &[], &["ws/vendor/bounds"]) },
+            package("bounds", "ws/vendor/bounds", &[], &[]),
         ],
         manifest: ROOT.to_owned(),
         lock: Some(LOCK.to_owned()),
@@ -61,6 +64,13 @@ fn each_file_is_what_it_is_to_the_kernel() {
         ("rust-toolchain", Some((Aspect::Toolchain, "names the toolchain"))),
         ("ws/.cargo/config.toml", Some((Aspect::Judging, "configures cargo"))),
         ("ws/stats/Cargo.toml", Some((Aspect::Judging, "is the manifest of stats, which it depends on"))),
+        ("common/ops/src/lib.rs", Some((Aspect::Judging, "is a part of ops, which it depends on"))),
+        ("common/ops/Cargo.toml", Some((Aspect::Judging, "is the manifest of ops, which it depends on"))),
+        ("common/Cargo.toml", Some((Aspect::Judging, "is the manifest of ops, which it depends on"))),
+        ("ws/vendor/bounds/src/lib.rs", Some((Aspect::Judging, "is a part of bounds, which it depends on"))),
+        ("ws/crates/softmax/kernels/Cargo.toml", Some((Aspect::Kernel, "lies beside its sources"))),
+        ("ws/crates/softmax/Cargo.toml", None),
+        ("common/other/src/lib.rs", None),
         ("ws/stats/tests/all.rs", None),
         ("ws/README.md", None),
         ("ws/crates/softmax/README.md", None),
@@ -83,7 +93,7 @@ fn where_a_source_lies_in_the_root_of_a_crate_all_of_it_can_be_included() {
     let mut same = snapshot();
     let kernel = same.packages.iter_mut().find(|package| package.is_kernel).unwrap();
     kernel.kernel.as_mut().unwrap().sources = vec!["softmax.c".to_owned()];
-    for inside in ["patches/01.h", "README.md", "examples/table.h"] {
+    for inside in ["patches/01.h", "README.md", "examples/table.h", "Cargo.toml"] {
         let expected = [(Aspect::Kernel, "lies where its compiler can read it".to_owned())];
         assert_eq!(told(&same, &same, &format!("ws/crates/softmax/{inside}")), expected, "{inside}");
     }
@@ -161,8 +171,39 @@ fn kernels_are_paired_by_name_by_folder_and_by_where_their_files_went() {
         after: Some("ws/crates/soft/kernels/soft.c".into()),
     };
     assert_eq!(pairs(&before, &renamed("soft", "ws/crates/soft"), &[moved]), both("soft"));
-    assert_eq!(
-        pairs(&before, &renamed("soft", "ws/crates/soft"), &[]),
-        [Pair::Added("soft".to_owned()), Pair::Removed("softmax".to_owned())]
-    );
+    // Nothing else tells, and it computes the same in the same place.
+    assert_eq!(pairs(&before, &renamed("soft", "ws/crates/soft"), &[]), both("soft"));
+    let mut other = renamed("soft", "ws/crates/soft");
+    other.packages.iter_mut().find_map(|package| package.kernel.as_mut()).unwrap().op = "layernorm".to_owned();
+    let apart = [Pair::Added("soft".to_owned()), Pair::Removed("softmax".to_owned())];
+    assert_eq!(pairs(&before, &other, &[]), apart);
+    // Sources in a folder of another name, and in the crate's root, went there all the same; what else did says nothing.
+    for (from, to, found) in [
+        ("csrc/softmax.c", "csrc/soft.c", both("soft")),
+        ("softmax.c", "soft.c", both("soft")),
+        ("src/lib.rs", "src/lib.rs", apart.to_vec()),
+    ] {
+        let with = |snapshot: &Snapshot, source: &str| {
+            let mut snapshot = snapshot.clone();
+            let kernel = snapshot.packages.iter_mut().find_map(|package| package.kernel.as_mut()).unwrap();
+            kernel.sources = vec![source.to_owned()];
+            snapshot
+        };
+        let moved = Changed {
+            before: Some(format!("ws/crates/softmax/{from}").into()),
+            after: Some(format!("ws/crates/soft/{to}").into()),
+        };
+        let source = |path: &str| if path.ends_with(".c") { path.to_owned() } else { "softmax.c".to_owned() };
+        assert_eq!(pairs(&with(&before, &source(from)), &with(&other, &source(to)), &[moved]), found, "{from}");
+    }
+}
+
+#[test]
+fn folders_that_sources_include_from_are_known_by_the_manifests_alone() {
+    let manifests = [
+        ("ws/crates/softmax".into(), MANIFEST.to_owned()),
+        ("ws".into(), ROOT.to_owned()),
+        ("broken".into(), "[".to_owned()),
+    ];
+    assert_eq!(include_roots(&manifests), ["ws/crates/shared"]);
 }

@@ -125,6 +125,25 @@ impl Revisions {
         String::from_utf8(self.repository.find_blob(entry.id()).ok()?.content().to_vec()).ok()
     }
 
+    /// The text of every `Cargo.toml` of a commit, with its folder.
+    #[must_use]
+    pub fn manifests(&self, revision: &Revision) -> Vec<(Utf8PathBuf, String)> {
+        let Some(root) = self.commit(revision).ok().and_then(|commit| commit.tree().ok()) else { return Vec::new() };
+        let mut found = Vec::new();
+        let note = |folder: &str, entry: &git2::TreeEntry<'_>| {
+            if entry.name_bytes() == b"Cargo.toml"
+                && let Ok(blob) = self.repository.find_blob(entry.id())
+                && let Ok(text) = String::from_utf8(blob.content().to_vec())
+            {
+                found.push((Utf8PathBuf::from(folder.trim_end_matches('/')), text));
+            }
+            git2::TreeWalkResult::Ok
+        };
+        // What cannot be read is no manifest of a crate either; whoever builds says so.
+        let _ = root.walk(git2::TreeWalkMode::PreOrder, note);
+        found
+    }
+
     /// Names of what a commit has in the folders around a path.
     #[must_use]
     pub fn names_around(&self, revision: &Revision, path: &Utf8Path) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Packages as cargo sees them. Facts only: which of them are kernel crates is for `manifest` to say.
 
 pub mod links;
+pub mod outside;
 pub mod selection;
 
 use std::process::Command;

@@ -127,6 +127,42 @@ fn a_slower_kernel_passes_by_no_way_around_its_source() {
     }
 }
 
+/// What judges a kernel may lie outside of its workspace, and what it is made of may be called anything.
+#[test]
+fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
+    let stage = Stage::new();
+    let package = |name: &str, more: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{more}")
+    };
+    // An operator's bounds, by two paths from a crate that is in no workspace.
+    stage.write("vendor/ops/Cargo.toml", &package("ops", "[dependencies]\nbounds = { path = \"../bounds\" }\n"));
+    stage.write("vendor/bounds/Cargo.toml", &package("bounds", ""));
+    for name in ["ops", "bounds"] {
+        stage.write(&format!("vendor/{name}/src/lib.rs"), "");
+    }
+    stage.edit("Cargo.toml", "resolver", "exclude = [\"vendor\"]\nresolver");
+    let with = "[dev-dependencies]\nops = { path = \"../../vendor/ops\" }\n\n[lib]\n";
+    stage.edit("crates/alpha/Cargo.toml", "[lib]\n", with);
+    // Sources by the names of a manifest and of a document, the latter where only folders are beside it.
+    stage.write("crates/alpha/kernels/Cargo.toml", "# define FIRST \"TIME=1.000;\"\n");
+    stage.write("include/SECOND.md", "#define SECOND \"tall=1.000;\"\n");
+    stage.write("include/more/third.h", "");
+    let included = "#include \"softmax.h\"\n#include \"Cargo.toml\"\n#include \"SECOND.md\"\n";
+    stage.edit(ALPHA, "#include \"softmax.h\"\n", included);
+    stage.edit(ALPHA, &format!("\"{MARK}\""), "FIRST SECOND");
+    let table = "[package.metadata.kopt]\n";
+    stage.edit("crates/alpha/Cargo.toml", table, &format!("{table}include_roots = [\"../../include\"]\n"));
+    stage.commit("all of it");
+    let bounds = stage.request("bounds", |stage| stage.write("vendor/bounds/src/lib.rs", "//! Wider.\n"));
+    let ran = stage.gate(&bounds, &[]).exits(0).says("is a part of bounds, which it depends on");
+    ran.says("alpha same code").says("the change edits what judges it");
+    for path in ["crates/alpha/kernels/Cargo.toml", "include/SECOND.md"] {
+        let slower = stage.request(path, |stage| stage.edit(path, "1.000", "1.200"));
+        let kernels = kernels(&stage, &slower, &[100]);
+        assert_eq!(kernels[0]["outcome"], "regressed", "{path}: {}", kernels[0]);
+    }
+}
+
 #[test]
 fn what_this_machine_could_compile_and_does_not_build_fails() {
     let stage = Stage::new();

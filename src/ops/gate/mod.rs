@@ -130,10 +130,17 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
         let files = count(revisions.uncommitted(), "file");
         notes.push(format!("{files} with changes that are not committed: not gated (`cargo kopt compare` takes them)"));
     }
-    // Text for people changes no code: no need to know of any package. Among sources it may be one of them.
+    // Text for people changes no code: no need to know of any package. Among sources, and where sources include from, it may be
+    // one of them.
+    let sides = [&range.base, &range.head];
+    let roots: OnceCell<Vec<Utf8PathBuf>> = OnceCell::new();
+    let is_included = |path: &Utf8PathBuf| {
+        let found = || sides.iter().flat_map(|side| reach::include_roots(&revisions.manifests(side))).collect();
+        roots.get_or_init(found).iter().any(|root| path.starts_with(root))
+    };
     let is_text = |path: &Utf8PathBuf| {
-        let mut names = [&range.base, &range.head].into_iter().flat_map(|side| revisions.names_around(side, path));
-        reach::is_document(path) && !names.any(|name| reach::is_source(&name))
+        let mut names = sides.iter().flat_map(|side| revisions.names_around(side, path));
+        reach::is_document(path) && !names.any(|name| reach::is_source(&name)) && !is_included(path)
     };
     let scope = match changes.iter().flat_map(|change| [&change.before, &change.after]).flatten().all(is_text) {
         true => None,

@@ -13,6 +13,7 @@ use crate::reach::{self, Aspect, Changed, Package, Pair, Reason, Snapshot};
 use crate::revision::{Export, Revision, Revisions};
 use crate::workspace::Workspace;
 use crate::workspace::links::links;
+use crate::workspace::outside::{outside, patched};
 
 /// A commit with its files and kernels.
 #[derive(Debug)]
@@ -139,6 +140,11 @@ impl Side {
             let kernel = found.kernels.pop().ok_or_else(|| wrong().replace(&format!("{}/", export.root), ""));
             kernels.insert(member.name.clone(), kernel.map_err(|text| inside(context, &export.root, &text)));
         }
+        // Whoever depends on what is patched may do so through packages from elsewhere: it is everybody's.
+        let patched = patched(&manifest, &export.workspace);
+        let in_repository = |folders: &[Utf8PathBuf]| -> Vec<Utf8PathBuf> {
+            folders.iter().map(|folder| relative(&export.root, folder)).collect()
+        };
         let package = |member: &crate::workspace::Member| {
             let links = links.get(&member.name).cloned().unwrap_or_default();
             Package {
@@ -148,12 +154,26 @@ impl Side {
                 is_kernel: member.is_kernel,
                 kernel: kernels.get(&member.name).and_then(|kernel| Some(kernel.as_ref().ok()?.manifest.clone())),
                 dependencies: links.names,
-                links: links.folders.iter().map(|folder| relative(&export.root, folder)).collect(),
+                links: in_repository(&[links.folders, patched.clone()].concat()),
+                inherits: None,
             }
         };
+        let members: Vec<&Utf8Path> = workspace.members.iter().map(|member| member.folder.as_path()).collect();
+        let named: Vec<Utf8PathBuf> =
+            links.values().flat_map(|links| &links.folders).chain(&patched).cloned().collect();
+        let others = outside(&export.root, &members, &named).into_iter().map(|one| Package {
+            name: one.name,
+            folder: relative(&export.root, &one.folder),
+            manifest: one.manifest,
+            is_kernel: false,
+            kernel: None,
+            dependencies: one.links.names,
+            links: in_repository(&one.links.folders),
+            inherits: one.inherits.map(|folder| relative(&export.root, &folder)),
+        });
         let snapshot = Snapshot {
             workspace: prefix.to_owned(),
-            packages: workspace.members.iter().map(package).collect(),
+            packages: workspace.members.iter().map(package).chain(others).collect(),
             manifest,
             lock: revisions.text(revision, &prefix.join("Cargo.lock")),
         };
