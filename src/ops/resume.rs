@@ -4,7 +4,7 @@ use kopt_schema::exit::Exit;
 
 use super::campaigns::{Chosen, Which};
 use super::optimize::live::Live;
-use super::optimize::{finish, one_kernel, tell};
+use super::optimize::{finish, one_kernel, tell, warn_of_walls};
 use crate::campaign::folder::{self, Home};
 use crate::campaign::lock;
 use crate::campaign::opening::{self, Surroundings};
@@ -52,6 +52,7 @@ pub fn stop(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit>
 fn go_on(context: &Context, shell: &mut Shell, chosen: Chosen) -> Result<Exit> {
     let manifest = Some(chosen.workspace.root.join("Cargo.toml"));
     let (workspace, kernel) = one_kernel(context, shell, manifest, Some(&chosen.target.kernel))?;
+    warn_of_walls(shell);
     let interrupts = Interrupts::watch()?;
     let mut live = Live::new(shell);
     let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace, kernel };

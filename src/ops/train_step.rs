@@ -57,6 +57,7 @@ pub fn train_step(context: &Context, shell: &mut Shell, request: &Request) -> Re
     interface::agree(&sides)?;
     shell.status("Training", GOOD, &sides.shown());
     let entrants = entrant::compile(&own.join("candidates"), &sides.versions())?;
+    entrant::unconfined(&entrants).iter().for_each(|line| shell.warn(line));
     let [incumbent, candidate] = entrants.as_slice() else {
         return Err(Error::new(Exit::Internal, "two versions did not compile to two candidates"));
     };

@@ -63,12 +63,35 @@ pub fn compile_under(folder: &Utf8Path, versions: &[Version<'_>], allow: &[Strin
     versions.iter().zip(built).map(entrant).collect()
 }
 
+/// Which of the versions were compiled without all of the walls around their compiler, in words; once, where they lack the same.
+pub fn unconfined<'a>(entrants: impl IntoIterator<Item = &'a Entrant>) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    let lacking = entrants.into_iter().filter_map(|entrant| entrant.candidate()?.unconfined);
+    for text in lacking.map(|lacking| unconfined_for(&lacking)) {
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    told
+}
+
+/// The words for walls that are not there.
+#[must_use]
+pub fn unconfined_for(lacking: &str) -> String {
+    format!(
+        "the compiler was not confined, and what it ran could read and write other files than the crate's: {lacking}"
+    )
+}
+
 impl Entrant {
     /// The object's file.
     #[must_use]
     pub fn object(&self) -> Option<Utf8PathBuf> {
-        let candidate: Candidate = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
-        Some(self.file.parent()?.join(candidate.object?))
+        Some(self.file.parent()?.join(self.candidate()?.object?))
+    }
+
+    fn candidate(&self) -> Option<Candidate> {
+        serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()
     }
 
     fn of(version: &Version<'_>, file: Utf8PathBuf, allow: &[String]) -> Result<Self> {

@@ -22,7 +22,7 @@ pub fn inspect(kernel: &Kernel, file: &Utf8Path, candidate: &Candidate, allow: &
     let object = std::fs::read(&path)
         .map_err(|error| Error::setup(format!("cannot read the compiled kernel `{path}`")).because(&error))?;
     let ptx = std::fs::read_to_string(path.with_extension("ptx")).ok();
-    Ok(audit::audit(&Subject {
+    let audited = audit::audit(&Subject {
         class: candidate.class,
         op: &kernel.manifest.op,
         object: &object,
@@ -30,7 +30,13 @@ pub fn inspect(kernel: &Kernel, file: &Utf8Path, candidate: &Candidate, allow: &
         ptx: ptx.as_deref(),
         allow,
         is_taken: &is_taken,
-    }))
+    });
+    // Evidence goes where nobody sees this machine's warnings.
+    let scope = match &candidate.unconfined {
+        Some(lacking) => format!("{}; compiled by a compiler that was not confined: {lacking}", audited.scope),
+        None => audited.scope,
+    };
+    Ok(Audit { scope, ..audited })
 }
 
 /// The object files beside a candidate.

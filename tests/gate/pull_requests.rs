@@ -164,6 +164,25 @@ fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
 }
 
 #[test]
+fn that_a_compiler_was_not_confined_is_told() {
+    let stage = Stage::new();
+    let head = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.001;"));
+    stage.gate(&head, &["--max-time", "0.001s", "--inconclusive", "pass"]).exits(0);
+    // As on a system without landlock.
+    for entry in std::fs::read_dir(stage.path("target/kopt/candidates")).unwrap() {
+        let file = entry.unwrap().path().join("candidate.json");
+        let mut candidate: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        candidate["unconfined"] = "the system has no landlock".into();
+        std::fs::write(&file, serde_json::to_vec(&candidate).unwrap()).unwrap();
+    }
+    let ran = stage.gate(&head, &["--max-time", "0.001s", "--inconclusive", "pass"]).exits(0);
+    ran.says("the compiler was not confined").says("the system has no landlock");
+    let ran = stage.sandbox.kopt(&["compare", "main", &head, "-p", "alpha", "--max-time", "0.001s"]);
+    let ran = ran.says("the compiler was not confined");
+    assert_eq!(ran.stderr.matches("the compiler was not confined").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
 fn what_this_machine_could_compile_and_does_not_build_fails() {
     let stage = Stage::new();
     let table = "[package.metadata.kopt]\n";

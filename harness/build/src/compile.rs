@@ -14,8 +14,12 @@ use kopt_schema::{FORMAT_VERSION, knobs};
 use crate::error::BuildError;
 use crate::recipe::Recipe;
 pub use crate::recipe::lacking;
+pub use crate::sandbox::unconfined;
 use crate::site::{self, Site};
 use crate::{code, digest, environment, resources, triton};
+
+/// Begins the remark that walls were missing.
+pub(crate) const UNCONFINED: &str = "the compiler could read and write other files than the crate's";
 
 /// What compiling gave.
 #[derive(Debug, Clone)]
@@ -107,8 +111,7 @@ pub(crate) fn compile_recipe(
             }
             candidate.unconfined = site.lacking();
             if let Some(lacking) = &candidate.unconfined {
-                remarks
-                    .push_str(&format!("the compiler could read and write other files than the crate's: {lacking}\n"));
+                remarks.push_str(&format!("{UNCONFINED}: {lacking}\n"));
             }
             candidate.digest = digest::of_file(&object)?;
             candidate.prepares = manifest.class == Class::Native && prepares(&object, &manifest.op)?;

@@ -196,6 +196,17 @@ impl Walls {
     }
 }
 
+/// What of the walls around compilers this system cannot put up; nothing, where it can put up all of them.
+#[must_use]
+pub fn unconfined() -> Option<String> {
+    let nowhere = Utf8PathBuf::from("/nowhere");
+    let walls = Walls { readable: Vec::new(), out: nowhere.clone(), scratch: nowhere, lacking: Mutex::default() };
+    match walls.inside(|| Ok(())) {
+        Ok(()) => walls.lacking(),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 /// Why a flag of a manifest is refused. Flags that name programs, plugins or files of further flags would make the compiler
 /// run what is not the compiler; those that say where to write belong to the harness.
 pub(crate) fn refused(flag: &str) -> Option<&'static str> {

@@ -81,8 +81,10 @@ fn run() -> Result<Vec<String>, BuildError> {
     lines.extend(bindings.stale.iter().map(|warning| format!("cargo:warning={warning}")));
     if manifest.class == Class::Native {
         lines.extend(built.remarks.lines().map(|line| format!("cargo:warning={line}")));
-    } else if compile::verbose() {
-        lines.extend(built.remarks.lines().map(|line| format!("cargo:warning={line}")));
+    } else {
+        // Compilers of device code say much that is no warning; that they were not confined is one.
+        let shown = |line: &&str| compile::verbose() || line.starts_with(compile::UNCONFINED);
+        lines.extend(built.remarks.lines().filter(shown).map(|line| format!("cargo:warning={line}")));
     }
     archive(&manifest, &built);
     Ok(lines)

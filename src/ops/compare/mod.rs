@@ -96,6 +96,7 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
     let (shapes, left_out) = shapes::common(&sides, &request.shapes, request.quick)?;
     shell.status("Comparing", GOOD, &sides.shown());
     let entrants = entrant::compile(&own.join("candidates"), &sides.versions())?;
+    entrant::unconfined(&entrants).iter().for_each(|line| shell.warn(line));
     let [incumbent, candidate] = entrants.as_slice() else {
         return Err(Error::new(Exit::Internal, "two versions did not compile to two candidates"));
     };

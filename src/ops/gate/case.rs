@@ -100,6 +100,7 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
             hindered = error.exit() == Exit::NoDevice;
             words(&error)
         }
+    audit.extend(entrant::unconfined([Some(&alone.entrant), incumbent].into_iter().flatten()));
         (None, _) => "the base has no such kernel".to_owned(),
         _ => "its manifest is wrong in the base".to_owned(),
     };

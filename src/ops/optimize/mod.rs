@@ -23,6 +23,7 @@ use crate::ledger::Phase;
 use crate::lineage;
 use crate::manifest::Kernel;
 use crate::process::Interrupts;
+use crate::referee::entrant;
 use crate::shell::{GOOD, Shell, TOLD};
 use crate::workspace::Workspace;
 use crate::workspace::selection::Selection;
@@ -79,6 +80,7 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     if let Some(lacks) = kernel.lacks_routings() {
         shell.warn(&lacks);
     }
+    warn_of_walls(shell);
     if wanted.execution_mode == ExecutionMode::InPlace && !survey.dirty.is_empty() {
         return Err(Error::setup("the checkout has uncommitted changes")
             .cause(survey.dirty.iter().map(|path| path.to_string()).collect::<Vec<_>>().join(", "))
@@ -102,6 +104,13 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     drop(campaign);
     tell(shell, &ended);
     Ok(Exit::Ok)
+}
+
+/// Candidates of a campaign are whatever somebody proposes: that their compiler is not confined here is said before the first.
+pub(super) fn warn_of_walls(shell: &mut Shell) {
+    if let Some(lacking) = kopt_build::compile::unconfined() {
+        shell.warn(&entrant::unconfined_for(&lacking));
+    }
 }
 
 /// What is told of a campaign that stops here.
