@@ -164,6 +164,29 @@ fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
 }
 
 #[test]
+fn a_kernel_does_not_leave_the_gate_by_naming_a_compiler_that_is_not_here() {
+    if kopt_build::toolchain::nvcc().is_ok() {
+        return;
+    }
+    let stage = Stage::new();
+    let to_cuda = |stage: &Stage, name: &str| {
+        let folder = format!("crates/{name}");
+        stage.edit(&format!("{folder}/Cargo.toml"), "backend = \"cpu\"", "backend = \"cuda\"");
+        stage.write(&format!("{folder}/kernels/softmax.cu"), "#include \"softmax.h\"\n");
+        let plan = "[[launch]]\nkernel = \"softmax\"\ngrid = [\"rows\"]\nblock = [32]\n";
+        stage.write(&format!("{folder}/kernels/softmax.launch.toml"), plan);
+    };
+    let moved = stage.request("moved", |stage| to_cuda(stage, "alpha"));
+    stage.gate(&moved, &[]).exits(104).says("alpha NOT JUDGED: ").says("takes the kernel out of this gate's sight");
+    // One that could never be judged here is for another machine.
+    let new = stage.request("new", |stage| {
+        stage.add("gamma");
+        to_cuda(stage, "gamma");
+    });
+    stage.gate(&new, &[]).exits(0).says("gamma not judged here");
+}
+
+#[test]
 fn that_a_compiler_was_not_confined_is_told() {
     let stage = Stage::new();
     let head = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.001;"));

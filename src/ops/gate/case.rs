@@ -45,7 +45,14 @@ pub struct Alone<'a> {
     pub kernel: &'a Kernel,
     /// Its version.
     pub entrant: Entrant,
+    /// The base's version compiles here, and for another backend.
+    pub moved: bool,
 }
+
+/// Why a version that cannot be judged here does not pass: a gate that judges the base's would be left behind by naming what it
+/// lacks.
+pub const MOVED: &str =
+    "the base's version can be compiled here, so that the change takes the kernel out of this gate's sight";
 
 /// What is left to do for a kernel that is reached; what the audit of the change tells goes to `audit`. Compiled versions go
 /// to `cache`.
@@ -69,12 +76,20 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
             .and_then(|mut built| built.pop().ok_or_else(|| Error::new(Exit::Internal, "nothing was compiled")))
     };
     let alone = match compiled(head, &scope.head, "the head's version") {
-        Ok(entrant) => Alone { kernel: head, entrant },
+        Ok(entrant) => Alone { kernel: head, entrant, moved: false },
+        // Only what this machine lacks excuses a version: one that it could compile, and that does not build, fails.
+        Err(error) if error.exit() != Exit::NoDevice => {
+            return Way::Decided(GateOutcome::DoesNotBuild, words(&error));
+        }
         Err(error) => {
-            // Only what this machine lacks excuses a version: one that it could compile, and that does not build, fails.
-            let lacking = error.exit() == Exit::NoDevice;
-            let outcome = if lacking { GateOutcome::NotHere } else { GateOutcome::DoesNotBuild };
-            return Way::Decided(outcome, words(&error));
+            let here = match base {
+                Some(Ok(base)) => compiled(base, &scope.base, "the base's version").is_ok(),
+                _ => false,
+            };
+            return match here {
+                true => Way::Decided(GateOutcome::NotJudged, format!("{}; {MOVED}", words(&error))),
+                false => Way::Decided(GateOutcome::NotHere, words(&error)),
+            };
         }
     };
     let before = match base {
@@ -85,6 +100,7 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let known = incumbent.and_then(|incumbent| incumbent.side.audit.as_ref());
     let read = audit::of_change(known, alone.entrant.side.audit.as_ref());
     audit.extend(read.told);
+    audit.extend(entrant::unconfined([Some(&alone.entrant), incumbent].into_iter().flatten()));
     let mut hindered = false;
     let why = match (base, before) {
         (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::includes(head, base) {
@@ -100,7 +116,6 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
             hindered = error.exit() == Exit::NoDevice;
             words(&error)
         }
-    audit.extend(entrant::unconfined([Some(&alone.entrant), incumbent].into_iter().flatten()));
         (None, _) => "the base has no such kernel".to_owned(),
         _ => "its manifest is wrong in the base".to_owned(),
     };
@@ -110,6 +125,8 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
         return Way::Decided(GateOutcome::Integrity, first);
     }
     let edited = reached.judging();
+    let moved = matches!(base, Some(Ok(base)) if !hindered && base.manifest.backend != alone.kernel.manifest.backend);
+    let alone = Alone { moved, ..alone };
     match base {
         None => Way::Alone(Box::new(alone), GateOutcome::New, why),
         // What keeps the base from being compiled here, and is not its own fault, says nothing of the head.

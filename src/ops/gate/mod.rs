@@ -41,7 +41,7 @@ use kopt_schema::message::{GateKernel, GateOutcome, GateResult, GateScope};
 use self::budget::Need;
 use self::case::{Alone, Contest, Way};
 use self::judge::{Hall, Held};
-use self::outcome::{Own, by_its_own, excuse, exit, outcome, unjudged};
+use self::outcome::{Own, by_its_own, excuse, exit, out_of_sight, outcome, unjudged};
 use self::scope::Scope;
 use crate::context::Context;
 use crate::context::github::GitHub;
@@ -232,8 +232,11 @@ impl Gate<'_> {
         if let (Some(head), false) = (&self.scope.head.export, alone.is_empty()) {
             let versions: Vec<&Alone<'_>> = alone.iter().map(|(_, version, _)| *version).collect();
             let held = self.hall.check(shell, head, &versions);
-            for ((index, _, own), held) in alone.into_iter().zip(held) {
+            for ((index, version, own), held) in alone.into_iter().zip(held) {
                 by_its_own(&mut kernels[index], &own, held);
+                if version.moved {
+                    out_of_sight(&mut kernels[index]);
+                }
             }
         }
         Ok(kernels)

@@ -74,6 +74,14 @@ pub fn unjudged(error: &Error) -> GateOutcome {
     }
 }
 
+/// What a kernel comes to that the change has taken to a backend which this machine may not have, when it has it not.
+pub fn out_of_sight(kernel: &mut GateKernel) {
+    if kernel.outcome == GateOutcome::NotHere {
+        kernel.outcome = GateOutcome::NotJudged;
+        kernel.text = format!("{}; {}", kernel.text, case::MOVED);
+    }
+}
+
 /// What a match comes to.
 pub fn outcome(evidence: &Evidence) -> GateOutcome {
     match evidence.verdict.ruling {
@@ -163,6 +171,19 @@ mod tests {
         assert_eq!(unjudged(&Error::new(Exit::NoDevice, "no GPU")), GateOutcome::NotHere);
         for exit in [Exit::Internal, Exit::Setup, Exit::BuildFailed] {
             assert_eq!(unjudged(&Error::new(exit, "the judge did not answer")), GateOutcome::NotJudged);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_was_taken_to_what_is_not_here_does_not_pass() {
+        let after = |outcome: GateOutcome| {
+            let mut moved = kernel(outcome);
+            out_of_sight(&mut moved);
+            moved.outcome
+        };
+        assert_eq!(after(GateOutcome::NotHere), GateOutcome::NotJudged);
+        for outcome in [GateOutcome::NotCompared, GateOutcome::Incorrect] {
+            assert_eq!(after(outcome), outcome);
         }
     }
 
