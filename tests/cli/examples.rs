@@ -16,6 +16,7 @@ fn target() -> PathBuf {
 }
 
 /// The same dependencies in the same profile as the workspace's own, so that they are not built again.
+#[allow(clippy::disallowed_methods, reason = "what whoever runs the test asks for")]
 fn shared(mut command: Command) -> Command {
     command.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
     // Whoever runs these tests with another has built everything with that.
