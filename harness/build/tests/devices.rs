@@ -241,3 +241,16 @@ fn the_hip_examples_compile_for_both() {
         }
     }
 }
+
+#[test]
+fn a_folder_with_a_space_in_its_name_is_no_hindrance() {
+    let source = "#include \"kopt_device.h\"\nextern \"C\" __global__ void probe(float *y) { y[0] = KOPT_WARP; }\n";
+    for (backend, arch) in [("cuda", "sm_90"), ("hip", "gfx90a")] {
+        let Some(ground) = Ground::new(backend, arch, source) else { continue };
+        // Elsewhere, as cargo's folder for a build script's output is: the header lies there.
+        let elsewhere = tempfile::Builder::new().prefix("of two words ").tempdir().unwrap();
+        let out = Utf8Path::from_path(elsewhere.path()).unwrap();
+        let built = compile::compile(ground.folder(), &ground.manifest, out);
+        assert!(built.is_ok(), "{backend}: {}", built.unwrap_err());
+    }
+}
