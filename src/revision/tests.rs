@@ -246,3 +246,18 @@ fn a_folder_without_a_repository_is_told_what_to_do() {
     );
     assert!(empty.is_empty().unwrap() && !Path::new(&root.join("exports")).exists());
 }
+
+#[test]
+fn names_that_are_no_text_are_exported_as_they_are() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    place.write("Cargo.toml", "[workspace]\n");
+    let inside = Path::new(OsStr::from_bytes(b"fold\xffer")).join(OsStr::from_bytes(b"fil\xfee"));
+    let full = place.top().into_std_path_buf().join(&inside);
+    fs::create_dir_all(full.parent().unwrap()).unwrap();
+    fs::write(&full, "contents").unwrap();
+    place.commit(None);
+    let export = place.export("HEAD");
+    assert_eq!(fs::read_to_string(export.root.into_std_path_buf().join(inside)).unwrap(), "contents");
+}

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use camino::Utf8Path;
-use git2::{FileMode, ObjectType, Oid, Repository, TreeWalkMode, TreeWalkResult};
+use git2::{FileMode, ObjectType, Oid, Repository};
 use toml_edit::DocumentMut;
 
 use super::Revision;
@@ -45,33 +45,30 @@ impl Files {
         let commit = Oid::from_str(&revision.commit).and_then(|id| repository.find_commit(id)).map_err(broken)?;
         let tree = commit.tree().map_err(broken)?;
         let mut files = Self { kept: BTreeMap::new(), outward: Vec::new(), sealed: None, submodules: Vec::new() };
-        let mut failed = None;
-        let walked = tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
-            let path = Path::new(folder).join(OsStr::from_bytes(entry.name_bytes()));
-            match entry.filemode() {
-                mode if mode == i32::from(FileMode::Commit) => files.submodules.push(path),
-                mode if mode == i32::from(FileMode::Link) => match repository.find_blob(entry.id()) {
-                    Ok(blob) => {
+        // The library's own walk takes only names that are text.
+        let mut pending = vec![(PathBuf::new(), tree.id())];
+        while let Some((folder, id)) = pending.pop() {
+            for entry in &repository.find_tree(id).map_err(broken)? {
+                let path = folder.join(OsStr::from_bytes(entry.name_bytes()));
+                match entry.filemode() {
+                    mode if mode == i32::from(FileMode::Commit) => files.submodules.push(path),
+                    mode if mode == i32::from(FileMode::Tree) => pending.push((path, entry.id())),
+                    mode if mode == i32::from(FileMode::Link) => {
+                        let blob = repository.find_blob(entry.id()).map_err(broken)?;
                         let target = PathBuf::from(OsStr::from_bytes(blob.content()));
                         match leads_out(&path, &target) {
                             true => files.outward.push((path, target)),
                             false => drop(files.kept.insert(path, Kind::Link(target))),
                         }
                     }
-                    Err(error) => {
-                        failed = Some(error);
-                        return TreeWalkResult::Abort;
-                    }
-                },
-                mode if mode == i32::from(FileMode::Tree) => {}
-                _ => drop(files.kept.insert(path, Kind::File(entry.id()))),
+                    _ => drop(files.kept.insert(path, Kind::File(entry.id()))),
+                }
             }
-            TreeWalkResult::Ok
-        });
-        match failed {
-            Some(error) => Err(broken(error)),
-            None => walked.map(|()| files).map_err(broken),
         }
+        // Folders are taken from the end of a list: what is told of them has the order of their names.
+        files.submodules.sort();
+        files.outward.sort();
+        Ok(files)
     }
 
     /// Makes a package that is its own workspace say so. An export lies below the user's workspace, to which cargo
