@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::{Oid, Repository};
@@ -191,17 +192,12 @@ fn reference_locks(repository: &Repository, campaign: &str, branch: Option<&str>
     locks
 }
 
-fn remove_locks(mut locks: Vec<PathBuf>) -> Result<Vec<String>> {
-    let is_young = |path: &PathBuf| {
-        let age = path.symlink_metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        age.is_some_and(|age| age < PATIENCE)
-    };
-    while locks.iter().any(is_young) {
-        sleep(PATIENCE / 20);
-    }
-    locks.retain(|path| path.symlink_metadata().is_ok());
+fn remove_locks(locks: Vec<PathBuf>) -> Result<Vec<String>> {
     let mut removed = Vec::new();
     for path in locks {
+        if !is_of_the_dead(&path) {
+            continue;
+        }
         match fs::remove_file(&path) {
             Ok(()) => removed.push(format!("`{}` was left by a process that is gone; it was removed", path.display())),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -209,6 +205,26 @@ fn remove_locks(mut locks: Vec<PathBuf>) -> Result<Vec<String>> {
         }
     }
     Ok(removed)
+}
+
+/// Waits until a lock is gone, which is the answer `false`, or has stood for as long as no living process holds one. Asked of
+/// each right before it is removed: while one was waited for, another may have been let go and taken again.
+fn is_of_the_dead(lock: &Path) -> bool {
+    // By another clock a lock may be from the future: that one is watched, and what stays the same file has its age from here.
+    let mut watched: Option<((u64, SystemTime), Instant)> = None;
+    loop {
+        let Ok(found) = lock.symlink_metadata() else { return false };
+        let Ok(modified) = found.modified() else { return true };
+        let same = (found.ino(), modified);
+        let since = match watched {
+            Some((seen, since)) if seen == same => since,
+            _ => watched.insert((same, Instant::now())).1,
+        };
+        if modified.elapsed().unwrap_or_default().max(since.elapsed()) >= PATIENCE {
+            return true;
+        }
+        sleep(PATIENCE / 20);
+    }
 }
 
 impl Lineage {

@@ -216,6 +216,34 @@ fn locks_of_the_dead_are_removed_where_they_are_ours_and_only_there() {
 }
 
 #[test]
+fn a_lock_that_is_let_go_and_taken_again_is_not_removed_while_it_is_young() {
+    let ground = Ground::new();
+    drop(ground.begin());
+    let (old, live) = (ground.registration().join("index.lock"), ground.registration().join("HEAD.lock"));
+    // From the future, by another clock: it is watched, and no reason to wait until then.
+    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    fs::write(&old, "").unwrap();
+    fs::File::open(&old).unwrap().set_modified(future).unwrap();
+    fs::write(&live, "").unwrap();
+    let work = std::thread::spawn(move || {
+        // Held for a moment each, by one process after the other; the last one lets go before it is old.
+        let mut was_there = true;
+        for _ in 0..12 {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            was_there &= live.exists();
+            let _ = fs::remove_file(&live);
+            fs::write(&live, "").unwrap();
+        }
+        let _ = fs::remove_file(&live);
+        was_there
+    });
+    let (_, repaired) = ground.open(&ground.head());
+    assert!(work.join().unwrap(), "a living process lost its lock");
+    assert_eq!(repaired.len(), 1, "{repaired:?}");
+    assert!(!old.exists());
+}
+
+#[test]
 fn a_lock_on_a_branch_of_the_users_is_told_and_left() {
     let ground = Ground::new();
     let head = ground.head();
