@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, Metadata, Permissions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -55,6 +55,8 @@ pub(super) enum What {
     Special,
     /// A `.git` below the top: a repository inside the worktree.
     Repository,
+    /// A file or folder that is not ours to read, and whose mode is not ours to change.
+    Unreadable,
 }
 
 impl What {
@@ -67,6 +69,7 @@ impl What {
             Self::Link => "now a link",
             Self::Special => "neither a file nor a link",
             Self::Repository => "a repository of its own",
+            Self::Unreadable => "cannot be read",
         }
     }
 }
@@ -110,7 +113,15 @@ pub(super) fn differences(
     let mut pending = vec![PathBuf::new()];
     while let Some(folder) = pending.pop() {
         let full = root.join(&folder);
-        for entry in fs::read_dir(&full).map_err(|error| unusable("read", &full, &error))? {
+        make_readable(&full);
+        let entries = match fs::read_dir(&full) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !folder.as_os_str().is_empty() => {
+                found.push(Difference { path: folder, what: What::Unreadable });
+                continue;
+            }
+            entries => entries.map_err(|error| unusable("read", &full, &error))?,
+        };
+        for entry in entries {
             let entry = entry.map_err(|error| unusable("read", &full, &error))?;
             let path = folder.join(entry.file_name());
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -123,6 +134,7 @@ pub(super) fn differences(
                 if entry.is_submodule() {
                     continue;
                 }
+                make_readable(&root.join(&path));
                 let what = one(repository, root, &path, *entry)?;
                 found.extend(what.into_iter().map(|what| Difference { path: path.clone(), what }));
                 if is_folder {
@@ -135,7 +147,12 @@ pub(super) fn differences(
                 }
             } else if !is_ignored() {
                 let kind = entry.file_type().map_err(|error| unusable("look at", entry.path(), &error))?;
-                let what = if kind.is_file() || kind.is_symlink() { What::Added } else { What::Special };
+                make_readable(&entry.path());
+                let what = match kind {
+                    kind if kind.is_file() && is_denied(&entry.path()) => What::Unreadable,
+                    kind if kind.is_file() || kind.is_symlink() => What::Added,
+                    _ => What::Special,
+                };
                 found.push(Difference { path, what });
             }
         }
@@ -175,7 +192,30 @@ pub(super) fn one(repository: &Repository, root: &Path, path: &Path, expected: E
     }
 }
 
+/// Gives the owner back a file that cannot be read, and a folder that cannot be read, entered or written: whoever took the
+/// right away, such as an agent by `chmod`, must not be able to stop a campaign by it. What belongs to somebody else stays as
+/// it is. No link is followed.
+pub(super) fn make_readable(path: &Path) {
+    let Ok(found) = path.symlink_metadata() else { return };
+    let (needed, given) = match (found.is_dir(), found.is_file()) {
+        (true, _) => (0o700, 0o700),
+        (_, true) => (0o400, 0o600),
+        _ => return,
+    };
+    let mode = found.permissions().mode() & 0o7777;
+    if mode & needed != needed {
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode | given));
+    }
+}
+
+fn is_denied(file: &Path) -> bool {
+    fs::File::open(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
 fn contents(repository: &Repository, full: &Path, found: &Metadata, expected: Entry) -> Result<Vec<What>> {
+    if is_denied(full) {
+        return Ok(vec![What::Unreadable]);
+    }
     let odb = repository.odb().map_err(failed("cannot open the repository's objects"))?;
     let (size, _) = odb.read_header(expected.id).map_err(failed(format!("cannot read `{}`", full.display())))?;
     let mut what = Vec::new();

@@ -12,7 +12,7 @@ use camino::Utf8PathBuf;
 use git2::{Commit, Index, IndexEntry, IndexTime, Repository};
 use kopt_schema::campaign::target::ExecutionMode;
 
-use super::compare::{Difference, Entry, What, differences, entries, one};
+use super::compare::{Difference, Entry, What, differences, entries, make_readable, one};
 use super::references::failed;
 use super::{Lineage, unusable, worktree};
 use crate::error::Result;
@@ -72,6 +72,9 @@ impl Lineage {
         }
         let mut found = Vec::new();
         for (path, entry) in expected {
+            let mut places: Vec<&Path> = path.ancestors().filter(|place| !place.as_os_str().is_empty()).collect();
+            places.reverse();
+            places.iter().for_each(|place| make_readable(&root.join(place)));
             let what = one(&self.repository, root, path, *entry)?;
             found.extend(what.into_iter().map(|what| Difference { path: path.clone(), what }));
         }

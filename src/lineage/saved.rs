@@ -21,7 +21,7 @@ impl What {
     /// Whether what stands there can be an object.
     pub(super) fn can_be_kept(self, root: &Path, path: &Path) -> bool {
         let found = root.join(path).symlink_metadata();
-        self != Self::Repository
+        !matches!(self, Self::Repository | Self::Unreadable)
             && found.is_ok_and(|found| found.is_symlink() || (found.is_file() && found.len() <= LARGEST))
     }
 }

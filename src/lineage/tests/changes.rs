@@ -142,3 +142,29 @@ fn a_source_that_is_new_and_ignored_is_seen() {
     write(&lineage.workspace().join("target/made.c"), "");
     assert_eq!(forbidden(&lineage, &ground), [pair("target/made.c", "added")]);
 }
+
+#[test]
+fn what_an_agent_made_unreadable_is_readable_again() {
+    let ground = Ground::new();
+    let lineage = ground.begin();
+    let at = |path: &str| lineage.workspace().join(path);
+    let mode = |path: &str| at(path).metadata().unwrap().permissions().mode() & 0o777;
+    let set = |path: &str, mode: u32| fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    write(&at(SOURCE), "int faster;\n");
+    write(&at("mine/new"), "");
+    for path in [SOURCE, "src/lib.rs", "mine/new", "kernels", "src", "mine"] {
+        set(path, 0);
+    }
+    let found = lineage.changes(&ground.head(), &ground.sources).unwrap();
+    assert_eq!(found.changed, [SOURCE]);
+    assert_eq!(forbidden(&lineage, &ground), [pair("mine/new", "added")]);
+    for (path, wanted) in [(SOURCE, 0o600), ("src/lib.rs", 0o600), ("mine/new", 0o600), ("kernels", 0o700)] {
+        assert_eq!(mode(path), wanted, "{path}");
+    }
+    // A file that may be read stays as it is; a folder in which nothing can be written does not.
+    set("src/lib.rs", 0o440);
+    set("src", 0o555);
+    lineage.reset(&ground.head()).unwrap();
+    assert_eq!((mode("src/lib.rs"), mode("src")), (0o440, 0o755));
+    assert_clean(&lineage, &ground.head());
+}
