@@ -6,7 +6,7 @@ use kopt_schema::evidence::Evidence;
 use kopt_schema::exit::Exit;
 
 use super::compare;
-use crate::campaign::folder::digest;
+use crate::campaign::folder::{digest, read_target};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::gate;
@@ -42,12 +42,12 @@ pub fn verify(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let revisions = Revisions::around(&workspace.root, &own.join("revisions"))?;
     let last = Round::of(&revisions, revisions.resolve(&request.commit)?)?;
     if !request.all {
-        return last.verify(context, shell, &workspace, request);
+        return last.verify(context, shell, &workspace, &revisions, request);
     }
     let rounds = last.and_before(&revisions)?;
     let mut ends = Vec::new();
     for round in &rounds {
-        ends.push(match round.verify(context, shell, &workspace, request) {
+        ends.push(match round.verify(context, shell, &workspace, &revisions, request) {
             // What is wrong with one says nothing of the others.
             Err(error) if error.exit() == Exit::Integrity => {
                 shell.error(&error)?;
@@ -69,6 +69,9 @@ pub fn verify(context: &Context, shell: &mut Shell, request: &Request) -> Result
     }
     Ok(WORST_FIRST.into_iter().find(|exit| ends.contains(exit)).unwrap_or(Exit::Ok))
 }
+
+/// Files that are named where a commit has others than were measured.
+const NAMED: usize = 5;
 
 /// What several commits end with together.
 const WORST_FIRST: [Exit; 5] =
@@ -107,8 +110,16 @@ impl Round {
         Ok(rounds)
     }
 
-    fn verify(&self, context: &Context, shell: &mut Shell, workspace: &Workspace, request: &Request) -> Result<Exit> {
+    fn verify(
+        &self,
+        context: &Context,
+        shell: &mut Shell,
+        workspace: &Workspace,
+        revisions: &Revisions,
+        request: &Request,
+    ) -> Result<Exit> {
         let found = self.evidence(workspace)?;
+        self.is_what_was_measured(revisions, &found)?;
         let told = format!("of {}: round {} of {}", self.commit.shown(), self.trailers.round, self.trailers.campaign);
         shell.status("Evidence", GOOD, &format!("{told}; its verdict follows from its data"));
         if request.evidence_only {
@@ -153,10 +164,65 @@ impl Round {
         if !found.verdict.ruling.is_accepted() {
             wrong.push("its round was not accepted".to_owned());
         }
+        if !wrong.is_empty() {
+            return Err(Error::new(Exit::Integrity, format!("the evidence of {shown} contradicts itself"))
+                .cause(wrong.join("; ")));
+        }
+        // What the trailers are held against is recomputed: figures can be written into a file as into a message.
+        let computed = Evidence { verdict: gate::verdict(&found), ..found.clone() };
+        wrong = self.trailers.contradictions(&computed);
+        let target = lineage::evidence_of(&workspace.root, &self.trailers.campaign, "manifest.toml")?;
+        let target = target.and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(target) = target.map(|text| read_target("the campaign's target", &text)).transpose()?
+            && target.kernel != found.kernel
+        {
+            wrong.push(format!("its campaign is on `{}`, and the evidence is of `{}`", target.kernel, found.kernel));
+        }
         match wrong.is_empty() {
             true => Ok(found),
-            false => Err(Error::new(Exit::Integrity, format!("the evidence of {shown} contradicts itself"))
-                .cause(wrong.join("; "))),
+            false => {
+                Err(Error::new(Exit::Integrity, format!("{shown} says what its evidence does not"))
+                    .cause(wrong.join("; ")))
+            }
         }
+    }
+
+    /// The commit has the files that were measured, and stands on the version that they were measured against: trailers can be
+    /// copied to any commit.
+    fn is_what_was_measured(&self, revisions: &Revisions, found: &Evidence) -> Result<()> {
+        let shown = self.commit.shown();
+        let parents = revisions.parents(&self.commit)?;
+        let [parent] = parents.as_slice() else {
+            return Err(Error::new(Exit::Integrity, format!("{shown} is no commit of a campaign"))
+                .cause(format!("it has {} parents; an accepted round has one", parents.len())));
+        };
+        let sides = [
+            (parent, &found.incumbent, "the version that it stands on"),
+            (&self.commit.commit, &found.candidate, "it"),
+        ];
+        for (commit, side, what) in sides {
+            // A number names its files: then they need not be here.
+            if *commit == side.revision {
+                continue;
+            }
+            let known = (revisions.known(commit), revisions.known(&side.revision));
+            let (Some(commit), Some(measured)) = known else {
+                return Err(Error::new(Exit::Integrity, format!("the evidence of {shown} is not bound to the commit"))
+                    .cause(format!("{what} cannot be compared with {}, which was measured", side.revision))
+                    .hint("both must be here: `git fetch origin 'refs/kopt/*:refs/kopt/*'`, and all of the history"));
+            };
+            if !revisions.is_same_tree(&measured, &commit)? {
+                let differs = revisions.changes(&measured, &commit)?;
+                let named: Vec<String> = differs.iter().take(NAMED).map(|file| format!("`{}`", file.path())).collect();
+                return Err(Error::new(Exit::Integrity, format!("the evidence of {shown} is of other files"))
+                    .cause(format!(
+                        "{what} differs from what was measured ({}): {}",
+                        measured.shown(),
+                        named.join(", ")
+                    ))
+                    .hint(format!("`cargo kopt compare {0}^ {0}` measures the commit as it is", self.commit.commit)));
+            }
+        }
+        Ok(())
     }
 }

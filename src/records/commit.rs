@@ -4,7 +4,9 @@
 //! a trailer, a comment that git strips, or the line that ends a message. Only the last paragraph holds trailers.
 
 use kopt_schema::campaign::Bucket;
+use kopt_schema::evidence::Evidence;
 
+use super::established::established;
 use super::facts::{BucketFinding, Grounds, RoundFacts};
 use super::{numbers, text, transfer};
 
@@ -43,6 +45,34 @@ pub struct Trailers {
     pub bucket: Option<BucketFinding>,
     /// SHA-256 of the evidence.
     pub evidence: String,
+}
+
+impl Trailers {
+    /// What the trailers say and the evidence does not: the gain, its interval, and the bucket, which a claim decides only
+    /// among those of the kernel.
+    #[must_use]
+    pub fn contradictions(&self, evidence: &Evidence) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut compare = |name: &str, said: String, found: String| {
+            if said != found {
+                wrong.push(format!("{name} of the commit is `{said}`, and the evidence has `{found}`"));
+            }
+        };
+        let found = evidence.verdict.aggregate.as_ref();
+        let none = || "none".to_owned();
+        compare(GAIN, numbers::gain(self.gain), found.map_or_else(none, |gain| numbers::gain(gain.gain)));
+        let (low, high) = self.interval;
+        let interval = found.map_or_else(none, |gain| numbers::interval(gain.low, gain.high));
+        compare(INTERVAL, numbers::interval(low, high), interval);
+        let claims = std::iter::once(None).chain(Bucket::ALL.map(Some));
+        let mut buckets: Vec<String> = claims.map(|claimed| bucket(established(evidence, claimed).bucket)).collect();
+        buckets.dedup();
+        let said = bucket(self.bucket);
+        if !buckets.contains(&said) {
+            compare(BUCKET, said, buckets.join("` or `"));
+        }
+        wrong
+    }
 }
 
 /// The whole message.

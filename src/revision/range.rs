@@ -67,6 +67,14 @@ impl Revisions {
         Some(Revision { name: name.to_owned(), commit: commit.id().to_string() })
     }
 
+    /// Whether two commits have the same files, by the number of their trees.
+    ///
+    /// # Errors
+    /// When a commit cannot be read.
+    pub fn is_same_tree(&self, one: &Revision, other: &Revision) -> Result<bool> {
+        Ok(self.commit(one)?.tree_id() == self.commit(other)?.tree_id())
+    }
+
     /// Files that differ, moved ones as one.
     ///
     /// # Errors

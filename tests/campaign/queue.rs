@@ -152,6 +152,7 @@ fn can_be_verified(stage: &Stage, campaign: &Campaign<'_>) {
     stage.kopt(&["verify", &newest, "--all", "--evidence-only"]).exits(0).says(&whole);
     stage.kopt(&["verify", &campaign.commits()[0].to_string()]).exits(0).says("ACCEPTED");
     stage.kopt(&["verify", "HEAD"]).exits(96).says("it has no Kopt trailers");
+    cannot_be_borrowed(stage, campaign);
     replace_evidence(stage, campaign, 2, |text| text.replacen("\"gain\"", "\"gaim\"", 1));
     let first = campaign.commits()[0].to_string();
     stage.kopt(&["verify", &first, "--evidence-only"]).exits(106).says("is not the one that its commit names");
@@ -178,4 +179,34 @@ pub fn replace_evidence(stage: &Stage, campaign: &Campaign<'_>, round: u32, chan
     let tree = repository.find_tree(update.create_updated(&repository, &tree).unwrap()).unwrap();
     let who = Signature::now("Somebody", "somebody@example.org").unwrap();
     repository.commit(Some(&name), &who, &who, "other evidence", &tree, &[&parent]).unwrap()
+}
+
+/// Trailers that are true of one commit say nothing of another one, and none may be touched up.
+fn cannot_be_borrowed(stage: &Stage, campaign: &Campaign<'_>) {
+    let repository = stage.repository();
+    let [first, second] = [0, 1].map(|index| repository.find_commit(campaign.commits()[index]).unwrap());
+    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+    let forged = |message: &str, files: &git2::Commit<'_>, on: &git2::Commit<'_>| {
+        let tree = files.tree().unwrap();
+        repository.commit(None, &who, &who, message, &tree, &[on]).unwrap().to_string()
+    };
+    let base = first.parent(0).unwrap();
+    let told = first.message().unwrap().to_owned();
+    let said = |commit: &str, told: &str| {
+        stage.kopt(&["verify", commit, "--evidence-only"]).exits(106).says(told);
+    };
+    stage.kopt(&["verify", &forged(&told, &first, &base), "--evidence-only"]).exits(0);
+    said(&forged(&told, &second, &base), "it differs from what was measured");
+    said(&forged(&told, &second, &base), "kernels/softmax.c");
+    said(&forged(&told, &first, &second), "the version that it stands on differs from what was measured");
+    let line = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    for (name, other) in [
+        ("Kopt-Gain", "Kopt-Gain: +99.0 %"),
+        ("Kopt-Interval", "Kopt-Interval: [+98.0, +99.9]"),
+        ("Kopt-Bucket", "Kopt-Bucket: W1"),
+    ] {
+        let touched = told.replace(&line(name), other);
+        assert_ne!(touched, told);
+        said(&forged(&touched, &first, &base), &format!("{name} of the commit is"));
+    }
 }
