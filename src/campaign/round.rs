@@ -188,6 +188,8 @@ impl Campaign<'_> {
             );
             return self.refuse(round, attempt, Reason::Similar, &message, spent, retry);
         }
+        // An accept of this candidate can only be begun after it is measured: a reference that says otherwise is not ours.
+        self.lineage.withdraw(&incumbent)?;
         let candidate = self.lineage.capture(&incumbent, round, attempt, &sources, &proposal.title)?;
         let folder = self.folder.round(round);
         folder::write(&folder.join("candidate.diff"), candidate.diff.as_bytes())?;
@@ -228,8 +230,10 @@ impl Campaign<'_> {
         self.roll_back(round, reason, &refused.message)
     }
 
-    /// The round is over, and the version that stood stands.
+    /// The round is over, and the version that stood stands, also where a killed process had begun to accept the round.
     pub(super) fn roll_back(&mut self, round: u32, reason: Reason, message: &str) -> Result<()> {
+        let incumbent = self.state().incumbent().to_owned();
+        self.lineage.withdraw(&incumbent)?;
         self.unanswered = if reason == Reason::Proposer { self.unanswered + 1 } else { 0 };
         self.add(Event::RolledBack(RolledBack { round, reason, message: message.to_owned() }))
     }

@@ -28,7 +28,7 @@ impl Campaign<'_> {
             return Err(Error::new(Exit::Internal, "nothing was proposed"));
         };
         if let Some(measured) = self.measured(Level::Full) {
-            return self.conclude(&proposed, &measured);
+            return self.conclude_again(&proposed, &measured);
         }
         self.audience.doing(&format!("round {round}: {}", proposed.proposal.title));
         if let Some(refused) = self.build_fails(&proposed)? {
@@ -156,13 +156,24 @@ impl Campaign<'_> {
         }
     }
 
+    /// What follows from a measurement that another process has written down. That one may have moved the branch before it was
+    /// killed: then the candidate was vetted, and is not refused for what has become of the machine since. A process that has
+    /// measured by itself does not ask: an agent could write the reference, too.
+    fn conclude_again(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
+        if measured.ruling.is_accepted() {
+            let found = self.evidence_of(proposed.round, measured)?;
+            let incumbent = self.state().incumbent().to_owned();
+            if let Some(commit) = self.lineage.take_up(&proposed.candidate, &incumbent)? {
+                return self.write_accept(proposed, measured, &found, commit);
+            }
+        }
+        self.conclude(proposed, measured)
+    }
+
     /// The round becomes a commit. Evidence is on disk and written down; every step here can be taken again.
     fn accept(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
         let round = proposed.round;
         let found = self.evidence_of(round, measured)?;
-        let Some(gain) = measured.aggregate else {
-            return Err(Error::new(Exit::Internal, "an accepted round without a gain"));
-        };
         let anew = self.anew()?;
         if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found)? {
             return self.roll_back(round, Reason::Integrity, &wrong);
@@ -186,11 +197,25 @@ impl Campaign<'_> {
         if let Some(objection) = self.training_objects(&anew, round, &proposed.candidate)? {
             return self.roll_back(round, Reason::Incorrect, &format!("in a training step: {objection}"));
         }
-        let bucket = gate::transfer::transfer(&found).bucket(proposed.proposal.bucket);
         let message = self.commit_message(proposed, measured, &found)?;
         let incumbent = self.state().incumbent().to_owned();
         let commit = self.lineage.accept(&proposed.candidate, &incumbent, &message)?;
-        self.add(Event::Accepted(Accepted { round, commit, ruling: measured.ruling, gain, bucket }))
+        self.write_accept(proposed, measured, &found, commit)
+    }
+
+    fn write_accept(
+        &mut self,
+        proposed: &Proposed,
+        measured: &Measured,
+        found: &Evidence,
+        commit: String,
+    ) -> Result<()> {
+        let Some(gain) = measured.aggregate else {
+            return Err(Error::new(Exit::Internal, "an accepted round without a gain"));
+        };
+        let bucket = gate::transfer::transfer(found).bucket(proposed.proposal.bucket);
+        let (round, ruling) = (proposed.round, measured.ruling);
+        self.add(Event::Accepted(Accepted { round, commit, ruling, gain, bucket }))
     }
 
     /// The evidence that was written down: what lies on disk must be that.

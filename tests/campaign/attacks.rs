@@ -210,3 +210,30 @@ fn files_that_versions_are_compiled_from_are_taken_from_git_before_an_accept() {
     // The header stays as it is until somebody takes the campaign up: nothing is accepted on its word.
     assert!(!stage.last().subjects().iter().any(|subject| subject.contains("Mine")));
 }
+
+#[test]
+fn files_and_folders_that_nobody_may_read_are_no_hindrance() {
+    let stage = Stage::new();
+    let hides =
+        r#"takes 0.950; say "Mine" "It is mine."; chmod 000 kernels/softmax.c Cargo.toml; chmod 000 kernels src"#;
+    let ran = attacked(&stage, hides);
+    is_unharmed(&stage, ran, "slower");
+}
+
+#[test]
+fn an_accept_that_an_agent_claims_to_be_begun_is_not_taken_up() {
+    let stage = Stage::new();
+    let claims = r#"takes 0.700; say "Mine" "It is mine."
+        name="$(basename "$(cd "$campaign" && pwd)")"
+        git add -A
+        made="$(git -c user.name=A -c user.email=a@example.org commit-tree "$(git write-tree)" -p HEAD -m mine)"
+        git reset -q
+        git update-ref "refs/kopt/$name/accepted" "$made""#;
+    attacked(&stage, claims).exits(0);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["accepted", "accepted", "slower"], "{:#?}", campaign.outcomes());
+    // It is as good as it says; but the commit is the tool's, after everything was vetted.
+    let titles = ["round-2: Eight lanes", "round-3: Mine"];
+    assert_eq!(campaign.subjects(), titles.map(|title| format!("[optimize] softmax cpu {title}")));
+    campaign.is_over();
+}

@@ -176,3 +176,23 @@ fn locks_that_dead_processes_left_are_no_hindrance() {
     stage.kopt(&["resume"]).exits(0).says("was left by a process that is gone");
     campaign.is_over();
 }
+
+#[test]
+fn a_round_whose_branch_moved_before_it_was_written_down_stays_accepted() {
+    let stage = Stage::new();
+    let campaign = finished(&stage);
+    cut(&stage, &campaign, "measured", 3);
+    // As another version of the tool would word it, which was killed after it had vetted the candidate and moved the branch.
+    let repository = stage.repository();
+    let made = repository.find_commit(campaign.commits()[1]).unwrap();
+    let message = made.message().unwrap().replace("round-4: ", "round-4: in other words: ");
+    let (who, parent) = (made.author(), made.parent(0).unwrap());
+    let other = repository.commit(None, &who, &who, &message, &made.tree().unwrap(), &[&parent]).unwrap();
+    for name in [format!("refs/heads/kopt/{}", campaign.name), format!("refs/kopt/{}/accepted", campaign.name)] {
+        repository.reference(&name, other, true, "").unwrap();
+    }
+    stage.kopt(&["resume"]).exits(0);
+    assert_eq!(campaign.words(), ["accepted", "slower", "accepted"]);
+    assert_eq!(campaign.commits()[1], other);
+    campaign.is_over();
+}

@@ -182,3 +182,50 @@ fn without_a_branch_accepted_commits_are_kept_aside() {
     assert_eq!(repaired, Vec::<String>::new());
     assert_clean(&lineage, &two);
 }
+
+#[test]
+fn an_accept_that_was_begun_is_finished_whatever_its_message_or_withdrawn() {
+    for branch in [Some(BRANCH), None] {
+        let ground = Ground::new();
+        let head = ground.head();
+        let place = Place { branch, ..ground.place(&head) };
+        let lineage = Lineage::begin(place).unwrap();
+        let candidate = ground.capture(&lineage, &head, 2, "int faster;\n");
+        assert_eq!(lineage.take_up(&candidate.commit, &head).unwrap(), None, "nothing was begun");
+        let accepted = lineage.accept(&candidate.commit, &head, "as another version would say it").unwrap();
+        // Killed before it could be written down.
+        let (lineage, _) = Lineage::open(place, &head).unwrap();
+        assert_eq!(lineage.take_up(&candidate.commit, &head).unwrap(), Some(accepted.clone()));
+        assert_clean(&lineage, &accepted);
+        let other = lineage.capture(&head, 3, 1, &[], "x").unwrap();
+        assert_eq!(lineage.take_up(&other.commit, &head).unwrap(), None, "another candidate");
+        // It is rolled back all the same: the incumbent stands, and the next round can be accepted.
+        lineage.withdraw(&head).unwrap();
+        assert_eq!(lineage.tip().unwrap(), Some(head.clone()));
+        lineage.reset(&head).unwrap();
+        assert_clean(&lineage, &head);
+        let saved = ground.repository.references_glob(&format!("refs/kopt/{CAMPAIGN}/saved-*")).unwrap();
+        assert!(saved.flatten().any(|one| one.target().unwrap().to_string() == accepted), "it is kept");
+        assert_eq!(lineage.take_up(&candidate.commit, &head).unwrap(), None);
+        let next = ground.capture(&lineage, &head, 3, "int fastest;\n");
+        let next = lineage.accept(&next.commit, &head, "round 3").unwrap();
+        lineage.withdraw(&next).unwrap();
+        assert_eq!(lineage.tip().unwrap(), Some(next.clone()), "what is written down is not withdrawn");
+        assert_clean(&lineage, &next);
+    }
+}
+
+#[test]
+fn an_accept_is_finished_from_between_its_two_references() {
+    let ground = Ground::new();
+    let head = ground.head();
+    let lineage = ground.begin();
+    let candidate = ground.capture(&lineage, &head, 2, "int faster;\n");
+    let accepted = lineage.accept(&candidate.commit, &head, "round 2").unwrap();
+    let id = Oid::from_str(&head).unwrap();
+    ground.repository.reference(&format!("refs/heads/{BRANCH}"), id, true, "killed").unwrap();
+    let (lineage, _) = ground.open(&head);
+    assert_eq!(lineage.tip().unwrap(), Some(head.clone()));
+    assert_eq!(lineage.take_up(&candidate.commit, &head).unwrap(), Some(accepted.clone()));
+    assert_clean(&lineage, &accepted);
+}
