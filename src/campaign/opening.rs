@@ -182,14 +182,18 @@ fn place<'a>(root: &'a Utf8Path, target: &'a Target, worktree: &'a Utf8Path, sou
 
 impl Campaign<'_> {
     /// Takes the edit that lies in the worktree as the candidate of a round, and decides on it. The state tells what came
-    /// of it.
+    /// of it. A round that a killed process left is finished first, and the edit laid out again after it; where the edit is
+    /// still that round's, what came of the round is the answer.
     ///
     /// # Errors
     /// When the campaign is over or in another's hands, or something cannot be done.
     pub fn take_by_hand(&mut self, proposal: kopt_schema::campaign::Proposal) -> Result<()> {
         use crate::ledger::Phase;
+        let edit = self.lineage.edit(&self.sources());
+        let answered = self.is_unfinished(&edit)?;
         loop {
             match self.state().phase() {
+                Phase::Analyze if answered => break,
                 Phase::Analyze => {
                     if self.ends()? {
                         continue;
@@ -198,6 +202,8 @@ impl Campaign<'_> {
                 }
                 // A killed process left it refused for the last time: what is tried now is another round.
                 Phase::Propose { round, .. } if self.is_spent(round)? => {}
+                // The round that was finished may be tried again with what was found wrong with it.
+                Phase::Propose { .. } if answered => break,
                 Phase::Propose { round, attempt } => {
                     self.take(round, attempt, round::BY_HAND, proposal, round::Spent::default(), true)?;
                     break;
@@ -211,7 +217,12 @@ impl Campaign<'_> {
                 Phase::Baseline => self.baseline()?,
                 // A round that a killed process left is finished first.
                 Phase::Validate { round, attempt } => self.validate(round, attempt)?,
-                Phase::Learn { round } => self.learn(round)?,
+                Phase::Learn { round } => {
+                    self.learn(round)?;
+                    if !answered {
+                        self.lineage.lay_out(&edit)?;
+                    }
+                }
             }
         }
         loop {
@@ -223,6 +234,19 @@ impl Campaign<'_> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Whether a round that a killed process left is about this very edit, whose candidate is stored already.
+    fn is_unfinished(&self, edit: &[(Utf8PathBuf, Vec<u8>)]) -> Result<bool> {
+        use crate::ledger::Phase;
+        let (Phase::Validate { round, .. } | Phase::Learn { round }) = self.state().phase() else { return Ok(false) };
+        let Some(stored) = self.state().round(round).and_then(|round| round.stored()) else { return Ok(false) };
+        for (source, bytes) in edit {
+            if self.lineage.file(&stored.candidate, source)?.as_ref() != Some(bytes) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes the report, where what was taken by hand was the last.

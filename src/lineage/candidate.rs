@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 use super::compare::{Entry, is_within};
 use super::references::{self, failed, point, target};
-use super::{Lineage, below};
+use super::{Lineage, below, unusable};
 use crate::error::{Error, Result};
 
 /// A source larger than this is no source.
@@ -72,6 +72,26 @@ impl Lineage {
         let (lines, diff) =
             self.difference(&before, &tree).map_err(failed("cannot tell what the candidate changes"))?;
         Ok(Candidate { commit: commit.to_string(), tree: tree.id().to_string(), files, lines, diff })
+    }
+
+    /// The sources as they are on disk, for [`Self::lay_out`]; those that are no plain files are left out. `sources` are
+    /// relative to the workspace.
+    #[must_use]
+    pub fn edit(&self, sources: &[Utf8PathBuf]) -> Vec<(Utf8PathBuf, Vec<u8>)> {
+        let read = |source: &Utf8PathBuf| Some((source.clone(), self.read_source(&below(&self.prefix, source)).ok()?));
+        sources.iter().filter_map(read).collect()
+    }
+
+    /// Writes sources into the place of work.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn lay_out(&self, edit: &[(Utf8PathBuf, Vec<u8>)]) -> Result<()> {
+        for (source, bytes) in edit {
+            let path = self.workspace.join(source);
+            std::fs::write(&path, bytes).map_err(|error| unusable("write", &path, &error))?;
+        }
+        Ok(())
     }
 
     fn keep_candidate(

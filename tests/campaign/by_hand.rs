@@ -1,6 +1,8 @@
 //! `try`: a person, or an agent in an editor, hands in edits one by one.
 
 use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -108,4 +110,39 @@ fn a_try_in_the_background_answers_to_wait() {
     let said = answer(&stage, &stage.kopt(&["wait", "--message-format", "json"]).exits(100));
     assert_eq!((said["outcome"].as_str(), said["round"].as_u64()), (Some("rolled-back"), Some(3)), "{said}");
     assert_eq!(stage.campaign(&name).commits().len(), 1);
+}
+
+/// A try that is killed once its candidate is stored.
+fn killed(stage: &Stage, hypothesis: &str) {
+    let campaign = stage.last();
+    let before = campaign.all("proposed").len();
+    let mut command = stage.command(&["try", "--hypothesis", hypothesis]);
+    let mut tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while campaign.read("events.jsonl").matches("\"event\":\"proposed\"").count() == before {
+        assert!(tool.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    tool.kill().unwrap();
+    tool.wait().unwrap();
+    assert_eq!(campaign.all("proposed").len(), before + 1);
+}
+
+#[test]
+fn an_edit_after_a_try_that_was_killed_is_tried_after_it() {
+    let stage = Stage::new();
+    let name = waiting(&stage);
+    edit(&stage, &name, "TIME=1.000", "TIME=0.900");
+    killed(&stage, "Eight lanes");
+    // Whoever tries the same again is told what came of it.
+    let said = answer(&stage, &attempt(&stage, "Eight lanes").exits(0));
+    assert_eq!((said["outcome"].as_str(), said["round"].as_u64()), (Some("accepted"), Some(2)), "{said}");
+    edit(&stage, &name, "TIME=0.900", "TIME=0.950");
+    killed(&stage, "Prefetch the next row");
+    edit(&stage, &name, "TIME=0.950", "TIME=0.800");
+    let said = answer(&stage, &attempt(&stage, "Fuse both passes").exits(0));
+    assert_eq!((said["outcome"].as_str(), said["round"].as_u64()), (Some("accepted"), Some(4)), "{said}");
+    let campaign = stage.campaign(&name);
+    assert_eq!(campaign.words(), ["accepted", "slower", "accepted"]);
+    stage.kopt(&["stop"]).exits(0);
+    campaign.is_over();
 }
