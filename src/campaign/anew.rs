@@ -71,6 +71,14 @@ impl Campaign<'_> {
         Ok(None)
     }
 
+    /// Whether the crate's own `cargo test` fails of the version that stands, too: then it is the machine that fails.
+    pub(super) fn fails_without_it(&mut self, anew: &Anew) -> Result<bool> {
+        let files = anew.stand.files(&self.lineage, self.journal.state().incumbent())?;
+        let shell = self.audience.shell();
+        let tested = trusted::plain_test(self.context, shell, files, &self.target.kernel, &self.own, &self.root);
+        Ok(tested.is_err())
+    }
+
     /// What the sanitizers find in the candidate, and what the crate's own `cargo test` says of it. Nothing is timed:
     /// they run side by side, where they do not share a device that may keep trials waiting until they time out.
     pub(super) fn vetted(&mut self, anew: &Anew, candidate: &str) -> Result<(Option<String>, Result<()>)> {

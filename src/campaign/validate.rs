@@ -191,6 +191,14 @@ impl Campaign<'_> {
             self.go_on()?;
             let failure = error.failure();
             let words: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
+            // A full disk fails every version: the one that stands has passed before.
+            if self.fails_without_it(&anew)? {
+                self.go_on()?;
+                return Err(Error::setup("`cargo test` of the version that stands fails, too, and has passed before")
+                    .cause(words.join("\n"))
+                    .hint("the campaign is paused: see to the machine, and `cargo kopt resume`"));
+            }
+            self.go_on()?;
             let message = format!("the crate's own `cargo test` fails with it: {}", words.join("\n"));
             return self.roll_back(round, Reason::Incorrect, &message);
         }

@@ -140,9 +140,40 @@ fn told(flag: &str, crate_folder: &str) -> String {
     if flag.starts_with(MAP) { format!("{MAP}.=.") } else { flag.replace(crate_folder, ".") }
 }
 
-/// Which version could not be compiled, and why. A compiler that is missing is not the version's fault.
+/// What the system says, by its C library in the language that compilers are asked to speak, when a machine cannot go on.
+const OF_THE_MACHINE: [&str; 8] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "Read-only file system",
+    "Input/output error",
+    "Cannot allocate memory",
+    "Too many open files",
+    "Too many open files in system",
+];
+
+/// Whether the machine and not the version is why a file could not be read or written. A file that is not there may be one that
+/// the version's generator should have made, and what is no error of the system was found in what it made.
+fn is_of_the_machine(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some() && error.kind() != std::io::ErrorKind::NotFound
+}
+
+/// Whether a compiler could not run, or not write: that is all there is to hear then, or the end of one of its lines. A line
+/// that shows text of the source proves nothing.
+fn could_not_go_on(output: &str) -> bool {
+    let output = output.trim();
+    let of_system = |line: &str| line.ends_with(')') && line.contains(" (os error ") && !line.contains(':');
+    let is_shown = |line: &str| line.contains(" | ") || line.contains("#error") || line.contains("#warning");
+    let end = |line: &str| line.rsplit(": ").next().map(|end| end.trim_matches(['\'', '.']).to_owned());
+    let says = |line: &str| end(line).is_some_and(|end| OF_THE_MACHINE.contains(&end.as_str()));
+    of_system(output) || output.lines().any(|line| line.contains(": ") && !is_shown(line) && says(line.trim_end()))
+}
+
+/// Which version could not be compiled, and why. A compiler that is missing, or a disk that is full, is not the version's fault.
 fn failed(version: &Version<'_>, error: &BuildError) -> Error {
     let (exit, what) = match error {
+        BuildError::File { error, .. } if is_of_the_machine(error) => (Exit::Output, "cannot be compiled here"),
+        BuildError::Compile { output, .. } if could_not_go_on(output) => (Exit::Output, "cannot be compiled here"),
         BuildError::Compile { .. } | BuildError::Include { .. } | BuildError::Prepare { .. } => {
             (Exit::BuildFailed, "does not compile")
         }
@@ -155,5 +186,41 @@ fn failed(version: &Version<'_>, error: &BuildError) -> Error {
     match text.rsplit_once("\nhint: ") {
         Some((said, hint)) => wrong.cause(said).hint(hint),
         None => wrong.cause(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_that_cannot_go_on_is_told_from_a_source_that_is_wrong() {
+        for (output, is_the_machine) in [
+            ("No such file or directory (os error 2)", true),
+            (
+                "kernels/softmax.c: In function 'f':\ncc1: fatal error: error writing to a.s: No space left on device\n",
+                true,
+            ),
+            (
+                "{standard input}: Fatal error: can't write 8 bytes to section .text of a.o: 'No space left on device'",
+                true,
+            ),
+            ("error: unable to open output file 'a.o': 'Read-only file system'\n1 error generated.", true),
+            (
+                "/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status",
+                true,
+            ),
+            ("kernels/softmax.c:1:2: error: #error a: No space left on device", false),
+            ("    1 | #error a: No space left on device", false),
+            ("kernels/a.c:1:1: error: static assertion failed: \"a: Disk quota exceeded\"", false),
+            ("kernels/softmax.c:9:5: error: expected ';' before 'return'", false),
+            ("", false),
+        ] {
+            assert_eq!(could_not_go_on(output), is_the_machine, "{output}");
+        }
+        let full = std::io::Error::from_raw_os_error(28);
+        assert!(is_of_the_machine(&full));
+        assert!(!is_of_the_machine(&std::io::Error::from_raw_os_error(2)), "a generator that made nothing");
+        assert!(!is_of_the_machine(&std::io::Error::other("no ELF")));
     }
 }

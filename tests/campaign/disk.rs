@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agents::agent;
 use crate::begin::one_gain;
 use crate::sandbox::{Ran, TOOL};
 use crate::stage::{SOURCE, Stage};
@@ -103,4 +104,23 @@ fn a_folder_that_cannot_be_written_is_named() {
     stage.optimize(&["--patches", &patches]).exits(110).says("ermission denied");
     fs::set_permissions(stage.path(".kopt"), fs::Permissions::from_mode(0o755)).unwrap();
     stage.optimize(&["--patches", &patches]).exits(0);
+}
+
+#[test]
+fn a_machine_on_which_no_version_passes_its_tests_is_not_charged_to_a_candidate() {
+    let stage = Stage::new();
+    let broken = stage.aside("broken");
+    let test = fs::read_to_string(stage.path("tests/correctness.rs")).unwrap();
+    let fails =
+        format!("{{\n    assert!(!std::path::Path::new({:?}).exists(), \"no room\");", broken.display().to_string());
+    fs::write(stage.path("tests/correctness.rs"), test.replacen('{', &fails, 1)).unwrap();
+    stage.commit("a test that needs the machine");
+    let agent = agent(&stage, &format!("touch '{}'; takes 0.900; say 'Eight lanes' 'Side by side.'", broken.display()));
+    let ran = stage.optimize(&["--agent", &agent, "--max-rounds", "2"]).exits(96);
+    ran.says("of the version that stands fails, too").says("no room");
+    assert_eq!(stage.last().words(), Vec::<String>::new(), "nothing is decided");
+    fs::remove_file(broken).unwrap();
+    stage.kopt(&["resume"]).exits(0);
+    assert_eq!(stage.last().words(), ["accepted"]);
+    stage.last().is_over();
 }
