@@ -101,6 +101,8 @@ pub struct Campaign<'a> {
     proposers: Vec<Box<dyn Proposer>>,
     /// Rounds in a row, since this process began, in which a proposer brought nothing.
     unanswered: u32,
+    /// The user was told that a limit of money does not hold.
+    warned_of_cost: bool,
     _lock: Lock,
 }
 

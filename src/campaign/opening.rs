@@ -86,6 +86,7 @@ impl<'a> Surroundings<'a> {
             tools: None,
             proposers: parts.proposers,
             unanswered: 0,
+            warned_of_cost: false,
             _lock: parts.lock,
         }
     }

@@ -88,6 +88,12 @@ impl Campaign<'_> {
             }
             return Ok(stop);
         };
+        if let Some(last) = failure.as_ref().filter(|_| ledger::is_money_used_up(self.state(), &self.target)) {
+            // Between rounds the campaign ends by it; another attempt would go on spending until then.
+            let message = format!("{}; no money is left for another attempt", last.message);
+            self.roll_back(round, last.reason, &message)?;
+            return Ok(true);
+        }
         let retry = self.proposers[index].can_retry();
         if failure.as_ref().is_none_or(|failure| failure.reason.is_put_back()) {
             self.lineage.reset(&incumbent)?;
@@ -112,6 +118,7 @@ impl Campaign<'_> {
         for note in &answer.notes {
             self.audience.shell().note(note);
         }
+        self.warn_of_cost(retry, answer.usage);
         let spent = Spent { seconds: answer.seconds, usage: answer.usage, source: answer.source, said: answer.said };
         match answer.outcome {
             Outcome::Change(proposal) => self.take(round, attempt, &name, proposal, spent, retry)?,
@@ -127,6 +134,17 @@ impl Campaign<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Says once that a limit of money does not hold for an agent that does not tell what it costs.
+    fn warn_of_cost(&mut self, is_agent: bool, usage: Option<Usage>) {
+        let is_told = usage.is_some_and(|usage| usage.cost_usd.is_some());
+        if is_agent && !is_told && self.target.max_cost_usd.is_some() && !self.warned_of_cost {
+            self.warned_of_cost = true;
+            self.audience.shell().warn(
+                "the agent does not say what it costs: `max_cost_usd` cannot hold it back; `--max-rounds` and `--max-time` do",
+            );
+        }
     }
 
     /// What a patch of that queue may stand on that is not there.

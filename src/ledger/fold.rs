@@ -261,7 +261,7 @@ impl State {
         let spent = &mut self.spent;
         // A claim below zero would pay for others.
         spent.cost_usd = match (spent.cost_usd, usage.cost_usd.map(|cost| cost.max(0.0))) {
-            (Some(sum), Some(more)) => Some(sum + more),
+            (Some(sum), Some(more)) => Some((sum + more).min(f64::MAX)),
             (sum, more) => sum.or(more),
         };
         spent.input_tokens = tokens(spent.input_tokens, usage.input_tokens);

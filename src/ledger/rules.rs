@@ -28,18 +28,23 @@ pub fn termination(state: &State, target: &Target, elapsed_s: f64) -> Option<Ter
     let tile = target.policy.parse() == Ok(Policy::Tile);
     let max_rounds = if tile { target.max_rounds.min(TILE_ROUNDS) } else { target.max_rounds };
     let share = ceiling_share(state.latest_times());
-    let spent = state.spent().cost_usd;
     let checks = [
         (state.stop_asked, Termination::Stopped),
         (target.performance_target.is_some_and(|goal| is_reached(state, goal)), Termination::TargetReached),
         (share.is_some_and(|share| share >= target.roofline_share), Termination::AtTheCeiling),
         (state.rounds_begun() >= max_rounds as usize, Termination::MaxRounds),
         (elapsed_s >= target.max_time_s, Termination::MaxTime),
-        (spent.zip(target.max_cost_usd).is_some_and(|(spent, most)| spent >= most), Termination::MaxCost),
+        (is_money_used_up(state, target), Termination::MaxCost),
         (tile && state.rounds_without_improvement() >= TILE_PATIENCE, Termination::NoImprovement),
         (is_exhausted(state, &target.proposers), Termination::NothingProposed),
     ];
     checks.into_iter().find_map(|(holds, termination)| holds.then_some(termination))
+}
+
+/// Whether proposers said to have used as much money as there is, at least. Asked before each of their attempts, too.
+#[must_use]
+pub fn is_money_used_up(state: &State, target: &Target) -> bool {
+    state.spent().cost_usd.zip(target.max_cost_usd).is_some_and(|(spent, most)| spent >= most)
 }
 
 fn is_reached(state: &State, goal: Goal) -> bool {

@@ -59,7 +59,7 @@ esac
     };
     assert!(message(5, 1).contains("zero1"), "the compiler's words: {}", message(5, 1));
     assert!(message(6, 1).contains("Cargo.toml"), "{}", message(6, 1));
-    assert!(message(7, 1).contains("no answer within 2 s"), "{}", message(7, 1));
+    assert!(message(7, 1).contains("no answer within 10 s"), "{}", message(7, 1));
     assert!(message(7, 2).contains("exited with 3\nno idea"), "{}", message(7, 2));
     assert!(message(7, 3).contains("died of signal 9"), "{}", message(7, 3));
     assert!(message(7, 4).contains("too like round 3"), "{}", message(7, 4));
@@ -91,4 +91,27 @@ fn a_goal_that_is_reached_ends_a_campaign() {
     let campaign = stage.last();
     assert_eq!(campaign.words(), ["accepted", "accepted"], "1.0 to 0.7 to 0.6");
     campaign.is_over();
+}
+
+#[test]
+fn money_that_is_used_up_ends_a_round_after_its_attempt() {
+    let stage = Stage::new();
+    let script = r#"sed -i "s/return .*;/return zero$2;/" kernels/softmax.c; say "Return early" "Late returns cost."
+        echo '{"total_cost_usd": 0.6}'"#;
+    let agent = agent(&stage, script);
+    stage.optimize(&["--agent", &agent, "--max-cost", "1"]).exits(0).says("T3: the money is used up");
+    let campaign = stage.last();
+    assert_eq!(campaign.refusals(2), ["build"; 2], "a third attempt would have gone on spending");
+    assert_eq!(campaign.words(), ["build"]);
+    assert!(campaign.outcomes()[0].message.contains("no money is left"), "{:?}", campaign.outcomes());
+    campaign.is_over();
+}
+
+#[test]
+fn a_limit_of_money_that_does_not_hold_is_told_once() {
+    let stage = Stage::new();
+    let agent = agent(&stage, r#"takes "0.$((9 - $1))00"; say "Step $1" "Number $1 of many.""#);
+    let ran = stage.optimize(&["--agent", &agent, "--max-cost", "1", "--max-rounds", "3"]).exits(0);
+    assert_eq!(ran.stderr.matches("does not say what it costs").count(), 1, "{}", ran.stderr);
+    assert_eq!(stage.last().words(), ["accepted"; 2]);
 }

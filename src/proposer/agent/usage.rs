@@ -36,7 +36,7 @@ pub fn hear(output: &str) -> Heard {
             };
         } else {
             sum = Usage {
-                cost_usd: added(sum.cost_usd, found.cost_usd, |a, b| a + b),
+                cost_usd: added(sum.cost_usd, found.cost_usd, |a, b| (a + b).min(f64::MAX)),
                 input_tokens: added(sum.input_tokens, found.input_tokens, u64::saturating_add),
                 output_tokens: added(sum.output_tokens, found.output_tokens, u64::saturating_add),
             };
@@ -63,8 +63,9 @@ pub fn hear(output: &str) -> Heard {
 
 /// The figures of one object, at its top or below.
 fn usage(value: &Value) -> Usage {
-    let cost =
-        COSTS.iter().find_map(|name| within(value, &|inner| inner.get(name)?.as_f64().filter(|cost| *cost >= 0.0)));
+    // What is no amount of money is not told; the ledger could not hold it.
+    let amount = |cost: &f64| cost.is_finite() && *cost >= 0.0;
+    let cost = COSTS.iter().find_map(|name| within(value, &|inner| inner.get(name)?.as_f64().filter(amount)));
     let tokens = within(value, &|inner| {
         let read: Vec<u64> = READ.iter().filter_map(|name| inner.get(name)?.as_u64()).collect();
         let written = inner.get(WRITTEN).and_then(Value::as_u64);
@@ -145,5 +146,12 @@ mod tests {
         for output in ["", "no json", "3", "null", "{", odd, deep.as_str(), "{\"usage\": []}\n\u{0}\n"] {
             assert_eq!(hear(output), Heard::default(), "{}", &output[..output.len().min(40)]);
         }
+    }
+
+    #[test]
+    fn costs_add_up_to_something_that_can_be_written_down() {
+        let (cost, _, _) = used("{\"cost_usd\": 1e308}\n{\"cost_usd\": 1e308}\n").unwrap();
+        assert_eq!(cost, Some(f64::MAX));
+        assert_eq!(used("{\"cost_usd\": 1e999}\n{\"total_cost_usd\": -1}\n"), None);
     }
 }
