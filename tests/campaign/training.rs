@@ -167,7 +167,7 @@ fn a_script_is_run_instead_and_a_candidate_that_crashes_hangs_or_learns_somethin
     let stage = with_script(SCRIPT);
     let kinds = [
         ("CRASHES", "with the candidate: it exited with 7"),
-        ("HANGS", "did not end in time (4 s)"),
+        ("HANGS", "did not end in time (10 s)"),
         ("NO-NUMBER", "no number with the candidate"),
         ("OTHER-LOSS", "the losses of both versions do not agree: at step 1"),
     ];
