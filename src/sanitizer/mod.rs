@@ -3,7 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `native` | AddressSanitizer and UndefinedBehaviorSanitizer, compiled in |
+//! | `native` | AddressSanitizer and UndefinedBehaviorSanitizer, compiled in; confined, since the program is the candidate's code |
 //! | `device` | NVIDIA's compute-sanitizer, which watches the judge's executable make the calls |
 
 mod device;
@@ -14,6 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
+use kopt_build::sanitize::Cell;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::{Class, Manifest};
 
@@ -67,13 +68,27 @@ pub fn run(
 
 impl Subject<'_> {
     /// Runs a command to its end; how it ended and what it said, or nothing where that took longer than `limit`.
-    fn watched(&self, mut command: Command, limit: Duration) -> Result<Option<(ExitStatus, String)>> {
+    fn watched(&self, command: Command, limit: Duration) -> Result<Option<(ExitStatus, String)>> {
+        self.watched_in(None, command, limit)
+    }
+
+    /// The same, confined.
+    fn watched_in(
+        &self,
+        cell: Option<&Cell>,
+        mut command: Command,
+        limit: Duration,
+    ) -> Result<Option<(ExitStatus, String)>> {
         let said = self.scratch.join("said");
         let failed = |error: std::io::Error| Error::new(Exit::Output, format!("cannot write `{said}`")).because(&error);
         process::withhold(&mut command, self.context);
         let file = File::create(&said).map_err(failed)?;
         command.current_dir(self.scratch).stdin(Stdio::null()).stdout(file.try_clone().map_err(failed)?).stderr(file);
-        let mut group = Group::start(command)?;
+        let lost = || Err(Error::new(Exit::Internal, "the thread that starts the sanitizers' program was lost"));
+        let mut group = match cell {
+            Some(cell) => cell.inside(|| Group::start(command)).unwrap_or_else(lost)?,
+            None => Group::start(command)?,
+        };
         let until = Instant::now() + limit;
         loop {
             if let Some(status) = group.ended()? {

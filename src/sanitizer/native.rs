@@ -1,5 +1,6 @@
 //! Host code: kopt-build compiles its sources with the sanitizers of the C compiler, the judge's executable writes the calls,
-//! and the program that makes these calls either ends well or says what it found, and where.
+//! and the program that makes these calls either ends well or says what it found, and where. It runs confined: it is the
+//! candidate's own code, outside of the worker that confines itself.
 
 use std::process::Command;
 use std::time::Duration;
@@ -21,8 +22,11 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
     let interface = bindings::load(folder, manifest, false)
         .map_err(|error| Error::setup("cannot read the kernel's interface").because(&error))?;
     let entries: Vec<String> = interface.entries.iter().map(|entry| entry.symbol.clone()).collect();
-    let program = match sanitized(folder, manifest, &entries, &scratch.join("build")) {
-        Ok(Sanitized::Program(program)) => program,
+    let cell = match sanitized(folder, manifest, &entries, &scratch.join("build")) {
+        Ok(Sanitized::Program(cell)) => cell,
+        Ok(Sanitized::Shunned(what)) => {
+            return Ok(Finding::Found(format!("{what} keeps them from looking at part of it")));
+        }
         Ok(Sanitized::Unavailable(why)) => return Ok(Finding::Unavailable(why)),
         // It did without them: whatever keeps it from being looked at is the version's own.
         Err(error) => return Ok(Finding::Found(format!("it does not compile with them: {error}"))),
@@ -36,13 +40,14 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         let cause = written.stderr.trim().to_owned();
         return Err(Error::setup("the judge wrote no calls for the sanitizers").cause(cause));
     }
-    let mut command = Command::new(&program);
+    let cell = cell.and_read(&calls);
+    let mut command = Command::new(cell.program());
     command
         .arg(&calls)
         // What is leaked is looked for by ptrace, which a container may forbid; the audit refuses allocation itself.
         .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1:color=never")
         .env("UBSAN_OPTIONS", "print_stacktrace=1:color=never");
-    Ok(match subject.watched(command, LIMIT)? {
+    Ok(match subject.watched_in(Some(&cell), command, LIMIT)? {
         Some((status, _)) if status.success() => Finding::Clean,
         Some((_, said)) => Finding::Found(told(&said, scratch)),
         None => Finding::Found(format!("not done within {} s", LIMIT.as_secs())),

@@ -4,6 +4,8 @@
 //!
 //! Landlock confines a thread and what it starts: the compiler is started from a thread that is made for it.
 
+mod cell;
+
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
@@ -18,6 +20,8 @@ use landlock::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+pub use cell::Cell;
 
 use crate::toolchain::Compiler;
 
@@ -248,4 +252,4 @@ pub(crate) fn refused(flag: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,10 @@
 //! A kernel under the sanitizers: the crate's sources with its own flags, AddressSanitizer and
 //! UndefinedBehaviorSanitizer, linked with a driver into a program that makes the calls a file lists.
 //!
-//! Not the object that is timed: a sanitizer's runtime wants a process of its own. What it finds it finds in the sources.
+//! Not the object that is timed: a sanitizer's runtime wants a process of its own. What it finds it finds in the sources, and
+//! so they are preprocessed first, as for the object that is timed: compilers define other names under sanitizers and without
+//! optimisation, and a source could hide behind those. The program is the candidate's own code, with whatever
+//! constructors it has: it runs in a [`Cell`].
 
 use std::process::Command;
 
@@ -10,7 +13,8 @@ use kopt_schema::manifest::{Class, Language, Manifest};
 
 use crate::error::BuildError;
 use crate::recipe::Recipe;
-use crate::site::Site;
+pub use crate::sandbox::Cell;
+use crate::site::{self, Site};
 use crate::toolchain::{self, Compiler};
 
 const DRIVER: &str = include_str!("sanitize/driver.c");
@@ -32,8 +36,10 @@ const FLAGS: [&str; 7] = [
 /// A program under the sanitizers, or why there can be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sanitized {
-    /// The program; its argument is a file of calls.
-    Program(Utf8PathBuf),
+    /// Where the program runs; its argument is a file of calls.
+    Program(Cell),
+    /// The sources keep the sanitizers from looking at part of them: by which word.
+    Shunned(String),
     /// This toolchain has no sanitizers, or the class has no host code.
     Unavailable(String),
 }
@@ -65,6 +71,7 @@ pub fn sanitized(
     write("entries.inc", &format!("{list}PREPARES({})\n", manifest.op))?;
     let driver = write("driver.c", DRIVER)?;
     let c = toolchain::host(false)?;
+    let is_cpp = manifest.language == Language::Cpp;
     let site = |compiler| Site::new(folder, manifest, compiler, &recipe.flags, out, out);
     let driver_object = out.join("driver.o");
     let mut command = Command::new(&c.path);
@@ -72,27 +79,48 @@ pub fn sanitized(
     if let Err(error) = site(&c).run(command, "the sanitizers' driver") {
         return unavailable(&site(&c), &c, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)));
     }
+    let mut texts = Vec::new();
+    for source in manifest.compiled() {
+        let text = preprocessed(&site(&compiler), source)?;
+        if let Some(word) = shunning(&site::read(&text)?) {
+            return Ok(Sanitized::Shunned(format!("`{word}` in {source}")));
+        }
+        texts.push(text);
+    }
     let program = out.join("sanitized");
     let link = |level: &str| {
         let mut command = Command::new(&compiler.path);
         command.current_dir(folder).args(&recipe.flags).args(FLAGS).arg(level);
-        for source in manifest.compiled() {
-            command.arg(source);
-        }
-        if manifest.language == Language::Cpp {
-            // What follows is an object again, whatever the sources were called.
-            command.args(["-x", "none"]);
-        }
+        // What follows the texts is an object again.
+        command.args(["-x", if is_cpp { "c++-cpp-output" } else { "cpp-output" }]).args(&texts).args(["-x", "none"]);
         command.arg(&driver_object).arg("-lm").arg("-o").arg(&program);
         site(&compiler).run(command, "the kernel under the sanitizers")
     };
     // Some intrinsics take constants only, and what is passed on to them is one only after some optimisation.
     match link("-O0").or_else(|_| link("-O1")) {
-        Ok(_) => Ok(Sanitized::Program(program)),
+        Ok(_) => Ok(Sanitized::Program(Cell::new(&program, &compiler))),
         Err(error) => {
             unavailable(&site(&compiler), &compiler, out).map_or(Err(error), |why| Ok(Sanitized::Unavailable(why)))
         }
     }
+}
+
+/// A source as the compiler of the measured object sees it.
+fn preprocessed(site: &Site<'_>, source: &str) -> Result<Utf8PathBuf, BuildError> {
+    let text = site.out.join(format!("{}.i", source.replace('/', "-")));
+    let mut command = Command::new(&site.compiler.path);
+    command.current_dir(site.folder).args(site.flags).arg("-E").arg(source).arg("-o").arg(&text);
+    site.run(command, source)?;
+    Ok(text)
+}
+
+/// The first word of a preprocessed text that exempts code from a sanitizer: an attribute of functions and variables, in each
+/// of its spellings. No header of a C compiler or library has one, and once macros are expanded it stands as it is.
+fn shunning(text: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let bare = |word: &str| word.trim_matches('_').to_owned();
+    let starts = ["no_sanitize", "no_address_safety_analysis", "disable_sanitizer_instrumentation"];
+    text.split(|c| !is_part(c)).find(|word| starts.iter().any(|start| bare(word).starts_with(start)))
 }
 
 /// Why this compiler has no sanitizers, if even an empty program cannot be made with them.
@@ -133,16 +161,24 @@ mod tests {
         std::fs::write(file, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
     }
 
+    /// What the program says in its cell.
     fn said(source: &str) -> (bool, String) {
         let scratch = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(scratch.path()).unwrap();
+        said_in(Utf8Path::from_path(scratch.path()).unwrap(), source)
+    }
+
+    fn said_in(folder: &Utf8Path, source: &str) -> (bool, String) {
         let manifest = crate_with(folder, source);
         let found = sanitized(folder, &manifest, &["twice".to_owned()], &folder.join("out")).unwrap();
-        let Sanitized::Program(program) = found else { panic!("{found:?}") };
+        let Sanitized::Program(cell) = found else { panic!("{found:?}") };
         calls(&folder.join("calls"));
-        let output = Command::new(program).arg(folder.join("calls")).env("ASAN_OPTIONS", "detect_leaks=0").output();
-        let output = output.unwrap();
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let cell = cell.and_read(&folder.join("calls"));
+        let mut command = Command::new(cell.program());
+        command.arg(folder.join("calls")).env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
+        let [said, complained] = ["said", "complained"].map(|name| std::fs::File::create(folder.join(name)).unwrap());
+        command.stdout(said).stderr(complained);
+        let status = cell.inside(|| command.spawn()).unwrap().unwrap().wait().unwrap();
+        (status.success(), std::fs::read_to_string(folder.join("complained")).unwrap())
     }
 
     const HONEST: &str = "struct a { const float *x; float *y; long n; };\n\
@@ -164,5 +200,88 @@ mod tests {
     fn what_the_language_leaves_undefined_is_found() {
         let (clean, said) = said(&HONEST.replace("2 * a->x[i]", "(float)(1 << (int)(a->x[i] * 16))"));
         assert!(!clean && said.contains("runtime error"), "{said}");
+    }
+
+    #[test]
+    fn what_only_the_sanitizers_would_not_see_is_found() {
+        // Each gives a program under the sanitizers, or without optimisation, another text than the one that is timed.
+        let hidden = [
+            "#ifndef __SANITIZE_ADDRESS__\n#define MORE 1\n#endif\n",
+            "#ifdef __OPTIMIZE__\n#define MORE 1\n#endif\n",
+            "#ifndef __NO_INLINE__\n#define MORE 1\n#endif\n",
+            "#define OF(a, b) a ## b\n#if OF(__OPTI, MIZE__)\n#define MORE 1\n#endif\n",
+            "#ifdef __has_feature\n#if !__has_feature(address_sanitizer)\n#define MORE 1\n#endif\n#else\n#define MORE 1\n#endif\n",
+        ];
+        for before in hidden {
+            let source = HONEST.replace("2 * a->x[i]", "a->x[i] + a->x[i + MORE]");
+            let (clean, said) = said(&format!("{before}#ifndef MORE\n#define MORE 0\n#endif\n{source}"));
+            assert!(!clean && said.contains("heap-buffer-overflow") && said.contains("twice.c"), "{before}: {said}");
+        }
+    }
+
+    #[test]
+    fn code_that_is_exempt_from_them_is_named() {
+        let exempt =
+            ["no_sanitize(\"address\")", "no_sanitize_address", "__no_sanitize_address__", "OF(no_sani, tize_address)"];
+        for attribute in exempt {
+            let scratch = tempfile::tempdir().unwrap();
+            let folder = Utf8Path::from_path(scratch.path()).unwrap();
+            let source = format!(
+                "#define OF(a, b) a ## b\n{}",
+                HONEST.replace("int twice", &format!("__attribute__(({attribute})) int twice"))
+            );
+            let manifest = crate_with(folder, &source);
+            let found = sanitized(folder, &manifest, &["twice".to_owned()], &folder.join("out")).unwrap();
+            assert!(
+                matches!(&found, Sanitized::Shunned(word) if word.contains("no_sanitize")),
+                "{attribute}: {found:?}"
+            );
+        }
+        assert_eq!(shunning("int no; int sanitize_no_more; int my_no_sanitize;"), None);
+    }
+
+    #[test]
+    fn a_constructor_reaches_nothing_and_the_kernel_is_still_looked_at() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(scratch.path()).unwrap();
+        let beside = tempfile::tempdir().unwrap();
+        let beside = Utf8Path::from_path(beside.path()).unwrap();
+        std::fs::write(beside.join("secret"), "of another").unwrap();
+        let reach = r#"
+            #include <fcntl.h>
+            #include <signal.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <sys/socket.h>
+            #include <sys/stat.h>
+            #include <unistd.h>
+            static void say(const char *what, int reached) { fprintf(stderr, "%s: %s\n", what, reached ? "reached" : "kept out"); }
+            __attribute__((constructor)) static void reach(void) {
+                char *const words[] = {"/bin/sh", "-c", "echo > BESIDE/by-shell", 0};
+                say("write", open("BESIDE/written", O_CREAT | O_WRONLY, 0600) >= 0);
+                say("write here", open("FOLDER/written", O_CREAT | O_WRONLY, 0600) >= 0);
+                say("read", open("BESIDE/secret", O_RDONLY) >= 0);
+                say("mode", chmod("BESIDE/secret", 0777) == 0);
+                say("shell", system("echo > BESIDE/by-system") == 0);
+                say("socket", socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || socket(AF_INET, SOCK_DGRAM, 0) >= 0);
+                say("signal", kill(getppid(), 0) == 0);
+                if (fork() == 0) {
+                    execv(words[0], words);
+                    _exit(1);
+                }
+            }
+        "#;
+        let reach = reach.replace("BESIDE", beside.as_str()).replace("FOLDER", folder.as_str());
+        let (clean, said) = said_in(folder, &format!("{reach}{HONEST}"));
+        assert!(clean, "{said}");
+        let left: Vec<_> = beside.read_dir_utf8().unwrap().map(|file| file.unwrap().file_name().to_owned()).collect();
+        if crate::sandbox::tests::confines() {
+            assert_eq!((said.matches("kept out").count(), said.matches(": reached").count()), (7, 0), "{said}");
+            assert_eq!(left, ["secret"], "{said}");
+        }
+        // Confined or not, it is looked at.
+        let (clean, said) =
+            said_in(folder, &format!("{reach}{}", HONEST.replace("2 * a->x[i]", "a->x[i] + a->x[i + 1]")));
+        assert!(!clean && said.contains("heap-buffer-overflow") && said.contains("twice.c"), "{said}");
     }
 }

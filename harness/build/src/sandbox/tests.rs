@@ -49,7 +49,7 @@ impl Ground {
 const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
 
 /// Whether this machine can confine a compiler at all: it says so where it cannot.
-fn confines() -> bool {
+pub(crate) fn confines() -> bool {
     let built = Ground::new(END).compile("").unwrap();
     if let Some(lacking) = &built.candidate.unconfined {
         assert!(built.remarks.contains(lacking), "it is said");
