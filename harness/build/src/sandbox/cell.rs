@@ -16,6 +16,7 @@ use object::read::elf::{ElfFile64, ProgramHeader as _};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 use super::{ABI_WANTED, DEVICES};
+use crate::environment;
 use crate::toolchain::Compiler;
 
 /// Where libraries lie, and what sanitizers read of the system. Of other processes there is little to see: what is guarded by
@@ -140,6 +141,10 @@ impl Cell {
         let real = compiler.real();
         let beside = real.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent);
         readable.extend(beside.iter().flat_map(|home| ["lib", "lib64"].map(|folder| home.join(folder))));
+        // Where the loader is told to look by whoever installed the compiler elsewhere.
+        readable.extend(
+            environment::folders("LD_LIBRARY_PATH").into_iter().filter(|folder| folder.is_absolute() && folder != "/"),
+        );
         Self { program: program.to_owned(), readable }
     }
 
