@@ -204,10 +204,19 @@ impl<'a> Image<'a> {
 
 /// Names that an object file defines, its own static functions included.
 pub(super) fn defined(bytes: &[u8]) -> Vec<String> {
+    names(bytes, |_| true)
+}
+
+/// Names by which a static linker finds something in an object file: hidden ones and weak ones, too.
+pub(super) fn offered(bytes: &[u8]) -> Vec<String> {
+    names(bytes, |binding| binding != elf::STB_LOCAL)
+}
+
+fn names(bytes: &[u8], wanted: impl Fn(elf::SymbolBind) -> bool) -> Vec<String> {
     let Ok(file) = ElfFile64::<Endianness>::parse(bytes) else { return Vec::new() };
     let endian = file.endian();
     let symbols = file.elf_symbol_table();
-    let own = symbols.iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF);
+    let own = symbols.iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF && wanted(symbol.st_bind()));
     own.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok())
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect()

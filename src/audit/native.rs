@@ -30,6 +30,7 @@ pub(super) fn audit(subject: &Subject<'_>) -> Audit {
     let mut found = Collector::new(subject.allow);
     imports(&image, &mut found);
     exports(&image, subject, &mut found);
+    linked(&image, subject, &mut found);
     loading(&image, &mut found);
     memory(&image, &mut found);
     let own: HashSet<String> = subject.parts.iter().flat_map(|part| super::elf::defined(part)).collect();
@@ -50,21 +51,50 @@ fn imports(image: &Image<'_>, found: &mut Collector<'_>) {
 
 /// Names that others can find in the object.
 fn exports(image: &Image<'_>, subject: &Subject<'_>, found: &mut Collector<'_>) {
-    let is_own =
-        |name: &str| name.strip_prefix(subject.op).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
-    let reserved = rules::find("interposition").map_or(&[][..], |rule| &rule.exports);
-    let is_exported = |symbol: &&Symbol| symbol.is_defined && !symbol.is_local && !symbol.is_hidden;
-    let named = |symbol: &&Symbol| !symbol.name.is_empty() && symbol.kind != elf::STT_SECTION.0;
-    for symbol in image.dynamic_symbols.iter().filter(is_exported).filter(named) {
-        if is_own(&symbol.name) {
+    for symbol in image.dynamic_symbols.iter().filter(|symbol| is_exported(symbol)) {
+        if is_own(subject, &symbol.name) {
             continue;
         }
-        let interposes = rules::matches(reserved, &symbol.name)
-            || rules::may_import(&symbol.name)
-            || (subject.is_taken)(&symbol.name);
-        let id = if interposes { "interposition" } else { "export" };
+        let id = if interposes(subject, &symbol.name) { "interposition" } else { "export" };
         found.add(id, &symbol.name, || image.place(symbol.address));
     }
+}
+
+/// Names that whoever links the object files finds in them: the crate's tests and benches do, and there a function that is hidden
+/// from everybody outside the object answers for the C library's all the same.
+fn linked(image: &Image<'_>, subject: &Subject<'_>, found: &mut Collector<'_>) {
+    let exported = image.dynamic_symbols.iter().filter(|symbol| is_exported(symbol));
+    let mut seen: HashSet<String> = exported.map(|symbol| symbol.name.clone()).collect();
+    let fine = rules::find("interposition").map_or(&[][..], |rule| &rule.allow);
+    for full in subject.parts.iter().flat_map(|part| super::elf::offered(part)) {
+        // `memcpy@@VERSION` answers for `memcpy`.
+        let name = full.split('@').next().unwrap_or(&full).to_owned();
+        if is_own(subject, &name) || rules::matches(fine, &name) || !interposes(subject, &name) {
+            continue;
+        }
+        if seen.insert(name.clone()) {
+            found.add("interposition", &name, || Place {
+                symbol: Some(name.clone()),
+                ..Place::section(".symtab of an object file")
+            });
+        }
+    }
+}
+
+fn is_exported(symbol: &Symbol) -> bool {
+    let named = !symbol.name.is_empty() && symbol.kind != elf::STT_SECTION.0;
+    symbol.is_defined && !symbol.is_local && !symbol.is_hidden && named
+}
+
+/// Whether a name is the operator's.
+fn is_own(subject: &Subject<'_>, name: &str) -> bool {
+    name.strip_prefix(subject.op).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
+/// Whether a name is one that others look for.
+fn interposes(subject: &Subject<'_>, name: &str) -> bool {
+    let reserved = rules::find("interposition").map_or(&[][..], |rule| &rule.exports);
+    rules::matches(reserved, name) || rules::may_import(name) || (subject.is_taken)(name)
 }
 
 /// What the loader does before the first call.

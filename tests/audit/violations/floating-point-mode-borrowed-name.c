@@ -1,3 +1,4 @@
+// finds: interposition | __sfp_handle_exceptions | __sfp_handle_exceptions | .symtab of an object file
 // finds: floating-point-mode | ldmxcsr | __sfp_handle_exceptions | .text
 #include "probe.h"
 
