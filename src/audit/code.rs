@@ -12,15 +12,24 @@ use super::collector::Place;
 use super::elf::{Image, Section};
 use super::instruction::{self, Verdict};
 
-/// Bytes of instructions that would matter if something jumped to them.
-const TELLING: [(&[u8], &str); 6] = [
-    (&[0x0f, 0x05], "syscall"),
-    (&[0x0f, 0x34], "sysenter"),
-    (&[0xcd, 0x80], "int 80h"),
-    (&[0x0f, 0x31], "rdtsc"),
-    (&[0x0f, 0x01, 0xf9], "rdtscp"),
-    (&[0x0f, 0x33], "rdpmc"),
+/// Bytes of instructions that would matter if something jumped to them, and the rule that names them. The system says no to
+/// a system call; nobody would to a change of the keys that fence the harness's memory in, and three bytes are rare.
+const TELLING: [(&[u8], &str, &str); 8] = [
+    (&[0x0f, 0x05], "syscall", "hidden-bytes"),
+    (&[0x0f, 0x34], "sysenter", "hidden-bytes"),
+    (&[0xcd, 0x80], "int 80h", "hidden-bytes"),
+    (&[0x0f, 0x31], "rdtsc", "hidden-bytes"),
+    (&[0x0f, 0x01, 0xf9], "rdtscp", "hidden-bytes"),
+    (&[0x0f, 0x33], "rdpmc", "hidden-bytes"),
+    (&[0x0f, 0x01, 0xef], "wrpkru inside another instruction", "protection-key"),
+    (&[0x0f, 0x01, 0xee], "rdpkru inside another instruction", "protection-key"),
 ];
+
+/// Whether bytes begin an instruction that restores saved state, the keys among it, from memory: with a register instead,
+/// it is a fence.
+fn restores(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x0f, 0xae, operand] if operand >> 3 & 7 == 5 && operand >> 6 != 3)
+}
 
 /// What a byte of code is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,13 +213,16 @@ impl Reader<'_, '_, '_, '_> {
     /// Bytes inside instructions that would be telling ones.
     fn hidden(&mut self) {
         for region in &self.regions {
-            for (bytes, what) in TELLING {
-                let windows = region.section.data.windows(bytes.len()).enumerate();
-                let hits = windows.filter(|(at, window)| *window == bytes && region.bytes[*at] != Byte::Start);
-                for (at, _) in hits {
-                    self.found.add("hidden-bytes", what, || self.image.place(region.section.address + at as u64));
+            let mut look = |length: usize, what: &str, rule: &str, is_it: &dyn Fn(&[u8]) -> bool| {
+                let windows = region.section.data.windows(length).enumerate();
+                for (at, _) in windows.filter(|(at, window)| region.bytes[*at] != Byte::Start && is_it(window)) {
+                    self.found.add(rule, what, || self.image.place(region.section.address + at as u64));
                 }
+            };
+            for (bytes, what, rule) in TELLING {
+                look(bytes.len(), what, rule, &|window| window == bytes);
             }
+            look(3, "xrstor", "hidden-bytes", &restores);
         }
     }
 }
