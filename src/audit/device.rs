@@ -1,6 +1,10 @@
 //! Class `device`: a cubin has no host code, so that what is left is its memory, the names it needs, and its instructions.
 //! There is no public decoder of device code; the PTX that the cubin was assembled from is read instead, in which inline
 //! assembly stands as it was written.
+//!
+//! Such code is *proven* stateless where nothing that outlives a launch can be reached but its arguments, and *presumed* so where
+//! something could be that no rule refuses: a table of the compiler in writable memory, local memory, which nobody
+//! clears, the generic address of a constant.
 
 use kopt_schema::audit::{Audit, Stateless};
 use kopt_schema::manifest::Class;
@@ -8,7 +12,7 @@ use object::elf;
 
 use super::collector::Place;
 use super::elf::{Image, Symbol};
-use super::{Collector, Subject, not_audited, rules};
+use super::{Collector, Subject, not_audited, rules, tables};
 
 /// Tables of the compiler's mathematical library that lie in writable memory, by name and SHA-256 of their contents.
 const TABLES: [(&str, &str); 3] = [
@@ -89,16 +93,52 @@ fn imports(image: &Image<'_>, found: &mut Collector<'_>) {
 /// counts is what stands between two semicolons.
 fn code(ptx: &str, found: &mut Collector<'_>) -> usize {
     let (mut function, mut line, mut count) = (None, None, 0);
+    let bare = bare(ptx);
+    unreadable(ptx, &bare, found);
+    for statement in bare.split([';', '{', '}']) {
+        function = function_of(statement).map(str::to_owned).or(function);
+        let statement = after_what_stands_before(statement, &mut line);
+        count += usize::from(instruction(statement, function.as_deref(), line.as_deref(), found));
+        outlasting(statement, function.as_deref(), found);
+    }
+    for misuse in tables::misuses(&bare, &TABLES.map(|(name, _)| name)) {
+        found.add("device-global", misuse.table, || Place {
+            symbol: misuse.function,
+            instruction: Some(misuse.statement),
+            ..Place::section("PTX")
+        });
+    }
+    count
+}
+
+/// What the assembler may read otherwise than the audit does.
+fn unreadable(ptx: &str, bare: &str, found: &mut Collector<'_>) {
     // Where a text ends that has one in it, readers may differ.
     if ptx.contains('\\') {
         found.add("device-undecodable", "a backslash in the PTX", Place::default);
     }
-    for statement in bare(ptx).split([';', '{', '}']) {
-        function = function_of(statement).map(str::to_owned).or(function);
-        let statement = after_what_stands_before(statement, &mut line);
-        count += usize::from(instruction(statement, function.as_deref(), line.as_deref(), found));
+    if bare.contains('#') {
+        found.add("device-undecodable", "a line for a preprocessor in the PTX", Place::default);
     }
-    count
+    // Compilers write such lines for debuggers.
+    if bare.match_indices("@@").any(|(at, _)| !bare[at..].starts_with("@@DWARF")) {
+        found.add("device-undecodable", "a directive of `@@` in the PTX", Place::default);
+    }
+}
+
+/// Memory that a statement reaches and that outlives a launch, although no rule refuses it.
+fn outlasting(statement: &str, function: Option<&str>, found: &mut Collector<'_>) {
+    let whose = || function.map_or_else(String::new, |name| format!(" of {name}"));
+    let declares = statement.starts_with('.') && squeezed(statement).contains(".local");
+    let begins = |with: &str| beginnings(statement).any(|text| squeezed(text).starts_with(with));
+    if declares || begins("alloca.") {
+        let why = "nobody clears it between launches: what is read before it is written may be an earlier one's";
+        found.allow("device-global", format!("local memory{}", whose()), why);
+    }
+    if begins("cvta.const") {
+        let why = "it is a pointer as any other, by which the constant might be written";
+        found.allow("device-global", format!("the generic address of a constant{}", whose()), why);
+    }
 }
 
 /// The text without comments and without what stands in quotes.
@@ -126,14 +166,16 @@ fn bare(text: &str) -> String {
 
 /// An instruction without what may stand before it: labels and predicates (`$again: @%p1 bra`), and places, which no semicolon
 /// ends (`.loc 1 5 0, function_name f, inlined_at 1 9 0`, `.file 1`). The line is that of the last place.
-fn after_what_stands_before<'a>(statement: &'a str, line: &mut Option<String>) -> &'a str {
+pub(super) fn after_what_stands_before<'a>(statement: &'a str, line: &mut Option<String>) -> &'a str {
     let mut rest = statement.trim_start();
     loop {
         // Two colons are part of a name: `L2::evict_last`.
-        let after = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
+        let after = rest.trim_start_matches(is_name).trim_start();
         let is_label = after.starts_with(':') && !after.starts_with("::");
-        let next = if rest.starts_with('@') {
-            rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest)
+        let next = if let Some(predicate) = rest.strip_prefix('@') {
+            // `@!%p1`, however it is spaced.
+            predicate.trim_start_matches(|c: char| c == '!' || c.is_whitespace()).trim_start_matches(is_name)
         } else if is_label {
             &after[1..]
         } else if let Some(place) = word(rest, ".loc") {
@@ -175,7 +217,7 @@ fn word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 }
 
 /// `.visible .entry softmax(` and `.func (.param ...) name(`.
-fn function_of(text: &str) -> Option<&str> {
+pub(super) fn function_of(text: &str) -> Option<&str> {
     let rest = text.split_once(".entry ").or_else(|| text.split_once(".func "))?.1.trim();
     let rest = match rest.strip_prefix('(') {
         Some(result) => result.split_once(')')?.1.trim(),
@@ -185,19 +227,32 @@ fn function_of(text: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
+/// Every place of a statement where an instruction may begin: at each word of small letters, whatever stands before it.
+fn beginnings(statement: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
+    let begins = move |at: usize| {
+        let before = &statement[..at];
+        !before.ends_with(is_name) && !before.ends_with("::")
+    };
+    let letters = statement.char_indices().filter(|(_, letter)| letter.is_ascii_lowercase());
+    letters.filter(move |(at, _)| begins(*at)).map(|(at, _)| &statement[at..])
+}
+
+/// A text without white space: modifiers may stand apart from what they modify.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
 /// Whether a statement is an instruction; which rules name it.
 fn instruction(bare: &str, function: Option<&str>, line: Option<&str>, found: &mut Collector<'_>) -> bool {
-    let is_instruction = bare.starts_with(|c: char| c.is_ascii_lowercase());
-    let opcode = bare.split_whitespace().next().unwrap_or(bare);
-    // Modifiers may stand apart from what they modify.
-    let whole: String = bare.split_whitespace().collect();
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '%' | '$' | '.');
     // Wherever such a register stands, it is read.
     let operands: Vec<&str> = bare.split(|c: char| !is_part(c)).filter(|one| !one.is_empty()).collect();
     for rule in rules::all() {
-        let named = operands.iter().copied().find(|operand| rules::matches(&rule.operands, operand));
-        let what = if is_instruction && rules::matches(&rule.opcodes, &whole) { Some(opcode) } else { named };
-        if let Some(what) = what {
+        let named = || operands.iter().copied().find(|operand| rules::matches(&rule.operands, operand));
+        let is_opcode = |text: &&str| !rule.opcodes.is_empty() && rules::matches(&rule.opcodes, &squeezed(text));
+        let opcode = beginnings(bare).find(is_opcode).map(|text| text.split_whitespace().next().unwrap_or(text));
+        if let Some(what) = opcode.or_else(named) {
             found.add(rule.id, what, || Place {
                 symbol: function.map(str::to_owned),
                 instruction: Some(bare.split_whitespace().collect::<Vec<_>>().join(" ")),
@@ -206,22 +261,98 @@ fn instruction(bare: &str, function: Option<&str>, line: Option<&str>, found: &m
             });
         }
     }
-    is_instruction
+    bare.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(ptx: &str) -> Audit {
+        let mut found = Collector::new(&[]);
+        code(ptx, &mut found);
+        let clean = if found.has_allowed() { Stateless::Presumed } else { Stateless::Proven };
+        found.finish(Class::Device, clean, String::new())
+    }
+
+    fn finds(ptx: &str, rule: &str) -> bool {
+        read(ptx).findings.iter().any(|finding| finding.rule == rule)
+    }
+
     #[test]
     fn what_readers_may_end_at_different_places_is_refused() {
-        let refused = |ptx: &str| {
-            let mut found = Collector::new(&[]);
-            code(ptx, &mut found);
-            let audit = found.finish(Class::Device, Stateless::Proven, String::new());
-            audit.findings.iter().any(|finding| finding.rule == "device-undecodable")
-        };
+        let refused = |ptx: &str| finds(ptx, "device-undecodable");
         assert!(refused(".pragma \"a\\\"\"; mov.u64 %rd1, %clock64;"));
         assert!(!refused(".file 1 \"kernels/softmax.cu\"\n.pragma \"nounroll\"; mov.u32 %r1, %tid.x;"));
+    }
+
+    #[test]
+    fn what_an_assembler_may_replace_is_refused() {
+        let refused = |ptx: &str| finds(ptx, "device-undecodable");
+        assert!(refused("#define harmless discard\nharmless.global.L2 [%rd1], 128;"));
+        assert!(refused("mov.u32 %r1, %tid.x;\n  # include \"other.ptx\"\n"));
+        assert!(refused("@@ANYTHING mov.u32 %r1, %tid.x;"));
+        assert!(!refused("@@DWARF .byte 0x01\n// # in a comment\n.file 1 \"a#b.cu\"\nmov.u32 %r1, %tid.x;"));
+    }
+
+    #[test]
+    fn an_instruction_is_found_whatever_stands_before_it() {
+        let discard = "discard.global.L2 [%rd1], 128;";
+        let before = [
+            "",
+            "@%p1 ",
+            "@ %p1 ",
+            "@!%p1 ",
+            "@ ! %p1\n",
+            "L1: ",
+            "L1 : ",
+            "$again:",
+            "L1 :\n@ %p1 ",
+            "{ L1 : ",
+            ".loc 1 5 0\n@ %p1 ",
+            "L1 : .loc 1 5 0 ",
+        ];
+        for before in before {
+            let audit = read(&format!(".visible .entry k()\n{{\n{before}{discard}\n}}"));
+            let found: Vec<_> = audit.findings.iter().map(|one| (one.rule.as_str(), one.what.as_str())).collect();
+            assert_eq!(found, [("device-cache-policy", "discard.global.L2")], "{before}");
+        }
+        assert!(finds("@ %p1 ld.global.L1::evict_last.f32 %f1, [%rd1];", "device-cache-policy"));
+        assert!(finds("L1 : ld .global .L2::cache_hint .f32 %f1, [%rd1], %rd2;", "device-cache-policy"));
+        // A name is no instruction.
+        let named = ".visible .entry discard_evict_last(.param .u64 discard_evict_last_param_0)\n{ ld.param.u64 %rd1, [discard_evict_last_param_0]; }";
+        assert_eq!(read(named).findings, []);
+    }
+
+    #[test]
+    fn memory_that_nobody_clears_is_presumed_and_said() {
+        let local =
+            read(".visible .entry k() { .local .align 4 .b8 __local_depot0[28]; mov.u64 %SPL, __local_depot0; ret; }");
+        assert_eq!(local.stateless, Stateless::Presumed);
+        assert!(local.allowed[0].what.contains("local memory of k"), "{:?}", local.allowed);
+        assert_eq!(read(".func f() { alloca.u64 %rd1, 16; }").stateless, Stateless::Presumed);
+        let constant = ".const .align 4 .f32 table[4]; .visible .entry k() { mov.u64 %rd1, table; ld.const.f32 %f1, [%rd1]; CONST }";
+        assert_eq!(read(&constant.replace("CONST", "")).stateless, Stateless::Proven);
+        let pointed = read(&constant.replace("CONST", "@ %p1 cvta.const.u64 %rd2, %rd1;"));
+        assert_eq!(pointed.stateless, Stateless::Presumed);
+        assert!(pointed.allowed[0].what.contains("the generic address of a constant of k"), "{:?}", pointed.allowed);
+    }
+
+    #[test]
+    fn a_table_of_the_compiler_that_is_written_is_a_variable() {
+        let ptx = ".global .b8 __cudart_i2opi_f[24] = {1}; .visible .entry k() { mov.u64 %rd1, __cudart_i2opi_f; st.global.u32 [%rd1], 1; }";
+        let audit = read(ptx);
+        assert_eq!(audit.stateless, Stateless::Violated);
+        assert_eq!(audit.findings[0].symbol.as_deref(), Some("k"), "{:?}", audit.findings);
+        assert!(!finds(&ptx.replace("st.global.u32 [%rd1], 1", "ld.global.u32 %r1, [%rd1]"), "device-global"));
+    }
+
+    /// Device code of the harness itself, as nvcc wrote it.
+    #[test]
+    fn what_compilers_write_is_read_without_a_finding() {
+        let product = read(include_str!("../../harness/src/runner/reference/product.ptx"));
+        assert_eq!((product.stateless, product.findings), (Stateless::Proven, vec![]));
+        let table = read(include_str!("../../harness/src/runner/backend/gpu/table.ptx"));
+        assert_eq!((table.stateless, table.findings), (Stateless::Presumed, vec![]));
     }
 }

@@ -10,6 +10,7 @@
 //! | `code` | every instruction that can be reached, and every one that cannot |
 //! | `instruction` | one instruction |
 //! | `device` | class `device`: sections and symbols of a cubin, instructions of its PTX |
+//! | `tables` | class `device`: what is done with the compiler's tables |
 //! | `launcher` | class `launcher`: imports and memory of its object files |
 //! | `lines` | the source line of an address |
 //! | `collector` | findings, counted and sorted |
@@ -33,6 +34,7 @@ mod launcher;
 mod lines;
 mod native;
 pub mod rules;
+mod tables;
 pub mod words;
 
 use kopt_schema::audit::{Audit, Stateless};

@@ -49,6 +49,7 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
     let split_place =
         "unsigned t; asm volatile(\"\\n.loc 1\\n5 0\\nmov.u32 %0, %%clock;\\n\" : \"=r\"(t)); v += (float)t;";
     let behind_a_label = "asm volatile(\"{ here:\\n.loc 1 5 0\\n there: discard.global.L2 [%0], 128; }\" :: \"l\"(y));";
+    let behind_a_spaced_predicate = "asm volatile(\"{ .reg .pred p; setp.ne.s32 p, %1, 0; @ p discard.global.L2 [%0], 128; }\" :: \"l\"(y), \"r\"(n));";
     let behind_local =
         "unsigned t; asm volatile(\"{\\n.local .b8 z[4]; mov.u32 %0, %%clock;\\n}\" : \"=r\"(t)); v += (float)t;";
     let cases = [
@@ -56,6 +57,7 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
         ("", split_place, "device-clock", "%clock"),
         ("", behind_a_label, "device-cache-policy", "discard.global.L2"),
         ("", behind_local, "device-clock", "%clock"),
+        ("", behind_a_spaced_predicate, "device-cache-policy", "discard.global.L2"),
         ("", label, "device-clock", "%clock"),
         ("", number, "device-clock", "%gridid"),
         ("__device__ int calls;", "v += atomicAdd(&calls, 1);", "device-global", "calls"),
@@ -195,6 +197,8 @@ fn honest_device_code_is_proven_stateless() {
         ),
         ("", "v = __expf(v) + tanhf(v) + rsqrtf(v); if (n < 0) __trap();", Stateless::Proven),
         ("", "asm volatile(\"ld.global.L1::evict_first.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));", Stateless::Proven),
+        // Nobody clears local memory, which an array is in whose index is computed.
+        ("", "float a[8]; for (int k = 0; k < 8; k++) a[(k * n) & 7] = v * k; v += a[i & 7];", Stateless::Presumed),
         // The compiler's tables lie in memory that could be written.
         ("", "v = sinf(v) + (float)cos((double)v);", Stateless::Presumed),
     ];
@@ -217,7 +221,11 @@ fn example_is_proven_stateless(package: &str, whole: bool) {
         let begun = std::time::Instant::now();
         let audit = audit_in(&out, built.candidate.object.as_deref().unwrap(), &manifest, &[]);
         eprintln!("{folder}: {} in {:.1} ms", audit.scope, 1e3 * begun.elapsed().as_secs_f64());
-        assert_eq!(audit.stateless, Stateless::Proven, "{folder}: {:#?}", audit.findings);
+        // Local memory, if the compiler gives it any, is all that may be said of it.
+        let is_local = |one: &kopt_schema::audit::Allowed| one.what.starts_with("local memory");
+        assert!(audit.allowed.iter().all(is_local), "{folder}: {:#?}", audit.allowed);
+        let expected = if audit.allowed.is_empty() { Stateless::Proven } else { Stateless::Presumed };
+        assert_eq!(audit.stateless, expected, "{folder}: {:#?}", audit.findings);
     }
 }
 
