@@ -16,8 +16,8 @@
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
 //! | `site` | the commands that compilers are given, and where they work |
-//! | `sandbox` | what a compiler may touch while it runs |
-//! | [`sanitize`] | the same sources under the sanitizers, with a driver |
+//! | `sandbox` | what a compiler may touch while it runs, and a program of a candidate's own code |
+//! | [`sanitize`] | the same sources, preprocessed as for the measured object, under the sanitizers, with a driver |
 //! | [`toolchain`] | which compilers are here |
 //! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
 //! | [`script`] | what `build.rs` does with all that |
