@@ -202,7 +202,7 @@ fn lost(stage: &Stage) {
     for (name, code, told) in [
         ("crash", "*(volatile int *)8 = 1;", "died of signal 11"),
         ("exit", "exit(3);", "exited with 3"),
-        ("hang", "for (;;) __asm__ volatile(\"\");", "did not answer within 5 s"),
+        ("hang", "for (;;) __asm__ volatile(\"\");", "did not answer within 10 s"),
         ("fail", "return 7;", "`softmax` returned 7, not 0"),
     ] {
         let bad = stage.version("softmax-cpu", name, |text| {
@@ -287,7 +287,7 @@ fn bad_scripts(stage: &Stage) {
     fails(stage.train(both, settings("echo METRIC step_ms=1")), &["no line `METRIC loss=…`"]);
     fails(stage.train(both, settings(&format!("{good}; exit 4"))), &["with the incumbent", "it exited with 4"]);
     fails(stage.train(both, settings("kill -9 $$")), &["it died of signal 9"]);
-    fails(stage.train(both, settings("sleep 600 & wait")), &["did not end in time (3 s)"]);
+    fails(stage.train(both, settings("sleep 600 & wait")), &["did not end in time (8 s)"]);
     // The first run is the incumbent's, the second the candidate's.
     let second = format!("test -e ran && exit 5; touch ran; {good}");
     is_lost(stage.train(both, settings(&second)), "with the candidate: it exited with 5");

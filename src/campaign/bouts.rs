@@ -27,6 +27,10 @@ use crate::runner::certify;
 /// Launches that the baseline is measured with: enough to tell its noise.
 const BASELINE_LAUNCHES: usize = 6;
 
+/// Seconds that a full validation may take. A comparison by hand has two minutes; a campaign has hours, and a gain that was seen
+/// and lacks a few launches to be confirmed, on a machine with much to do, is worth some more.
+const FULL_S: f64 = 240.0;
+
 /// Launches after which the end against the beginning is first looked at.
 const TOTAL_LAUNCHES: usize = 3;
 
@@ -170,7 +174,8 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
         Purpose::Baseline => terms.looks = vec![BASELINE_LAUNCHES],
         // Nothing is decided by it, and what a campaign gained is mostly seen at once.
         Purpose::Total => terms.looks.insert(0, TOTAL_LAUNCHES),
-        Purpose::Quick | Purpose::Full => {}
+        Purpose::Full => terms.max_time_s = FULL_S,
+        Purpose::Quick => {}
     }
     Ok(terms)
 }
