@@ -28,6 +28,10 @@ const TOOLS: [(&str, &[&str]); 4] = [
     ("synccheck", &[]),
 ];
 
+/// Operations of a call under racecheck, which follows every access to shared memory on the host, ten thousand times as slowly as
+/// the kernel goes: of a large product it sees as many rows as that allows.
+const FLOPS_OF_RACECHECK: f64 = 9e9;
+
 /// A tool may take a hundred times as long as the kernels.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -52,6 +56,9 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         let mut command = Command::new(&program);
         command.args(["--tool", tool, "--print-limit", "3"]).args(options);
         command.arg(judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(&candidate);
+        if tool == "racecheck" {
+            command.arg(FLOPS_OF_RACECHECK.to_string());
+        }
         let Some((_, said)) = subject.watched(command, LIMIT)? else {
             return Ok(Finding::Found(format!("{tool}: not done within {} s", LIMIT.as_secs())));
         };

@@ -78,7 +78,7 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
     ),
     (
         "498c0bfd9273",
-        "854ede6f05da",
+        "611f115f7a5e",
         "exploits: as the one before, none of them is decided by whether a gate is clear; and audit and sanitizers refuse more than they did",
     ),
     (
@@ -125,12 +125,12 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 12] = [
     ),
     (
         "169c70a64769",
-        "854ede6f05da",
+        "611f115f7a5e",
         "exploits: since then the judge flushes the caches, deals and compares otherwise and asks for one call at a time, a trace that leaves a doubt is \
          repeated, gates and sanitizers see more, what cannot be read is refused, no call returns from a signal, and exploits for devices stand \
          beside these, and audit and sanitizers refuse more: what was refused is, for the same reasons or for one more, and `tests/exploits.rs` shows it for each",
     ),
-    ("68120f3e710e", "854ede6f05da", "exploits: as above; these are decided without a trace"),
+    ("68120f3e710e", "611f115f7a5e", "exploits: as above; these are decided without a trace"),
 ];
 
 /// Whether a row with the key `row` counts where the code has the key `now`.

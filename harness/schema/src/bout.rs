@@ -18,7 +18,8 @@ pub const JUDGE_ARGUMENT: &str = "--kopt-judge";
 /// With the path of a file after it: the same executable writes calls for the sanitizers there.
 pub const EXERCISE_ARGUMENT: &str = "--kopt-exercise";
 
-/// With the path of a `candidate.json` after it: the same executable makes these calls on the device itself.
+/// With the path of a `candidate.json` after it: the same executable makes these calls on the device itself; of those that
+/// have at most so many operations, where a number follows.
 pub const EXERCISE_DEVICE_ARGUMENT: &str = "--kopt-exercise-device";
 
 /// What it says on standard output when all of them were made.

@@ -8,7 +8,7 @@ use camino::Utf8Path;
 use kopt_schema::bout::{EXERCISE_DONE, EXERCISE_FAULT};
 use kopt_schema::manifest::Class;
 
-use super::{Failure, each};
+use super::{Bounds, Failure, each};
 use crate::kernel::Kernel;
 use crate::package::Package;
 use crate::runner::backend::gpu::{Gpu, driver_of};
@@ -22,7 +22,7 @@ const ELEMENTS: usize = 1 << 24;
 
 /// Makes the calls with the candidate whose `candidate.json` is `file`.
 #[allow(clippy::print_stdout, reason = "what the tool's reader looks for")]
-pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr) -> Result<(), Failure> {
+pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, flops: f64) -> Result<(), Failure> {
     let file = file.to_str().map(Utf8Path::new).ok_or_else(|| "the file's name is no text".to_owned())?;
     let manifest = package.manifest();
     let loaded = Loaded::read(file, None, package, &manifest).map_err(|absent| match absent {
@@ -38,7 +38,7 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr) 
     } else {
         gpu.load(loaded.object.as_str(), &loaded.kernels)?;
     }
-    each(package, kernel, ELEMENTS, |one| {
+    each(package, kernel, Bounds { elements: ELEMENTS, flops }, |one| {
         let (plan, knobs) = (loaded.plan.as_ref(), &loaded.knobs);
         let entry = arguments::entry_call(kernel, one.layout, &one.case, 0, None, plan, knobs)?;
         let content = one.buffers.iter().map(|buffer| match buffer.written {

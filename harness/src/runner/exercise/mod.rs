@@ -10,6 +10,7 @@
 mod device;
 mod native;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use kopt_schema::bout::{EXERCISE_ARGUMENT, EXERCISE_DEVICE_ARGUMENT};
@@ -35,8 +36,7 @@ pub(crate) fn serve_if_asked(package: &'static Package, kernel: &'static dyn Ker
         EXERCISE_DEVICE_ARGUMENT => device::run,
         _ => return None,
     };
-    let named = arguments.next().ok_or_else(|| Failure::Wrong("no file is named".to_owned()));
-    Some(match named.and_then(|file| act(package, kernel, &file)) {
+    Some(match asked(arguments).and_then(|(file, flops)| act(package, kernel, &file, flops)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::NoDevice(error)) => {
             eprintln!("error: {error}");
@@ -47,6 +47,19 @@ pub(crate) fn serve_if_asked(package: &'static Package, kernel: &'static dyn Ker
             ExitCode::FAILURE
         }
     })
+}
+
+/// The file that is named, and the operations that a call may have.
+fn asked(mut arguments: impl Iterator<Item = OsString>) -> Result<(OsString, f64), Failure> {
+    let file = arguments.next().ok_or_else(|| "no file is named".to_owned())?;
+    let flops = match arguments.next() {
+        None => f64::INFINITY,
+        Some(word) => {
+            let number = word.to_str().and_then(|word| word.parse().ok());
+            number.ok_or_else(|| format!("`{}` is no number", word.display()))?
+        }
+    };
+    Ok((file, flops))
 }
 
 /// Why there are no calls.
@@ -92,11 +105,20 @@ impl Exercise<'_> {
     }
 }
 
-/// Every call whose largest buffer has at most so many elements, in turn.
+/// What a tool bears of a call.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Of its largest buffer.
+    elements: usize,
+    /// By the operator's cost model.
+    flops: f64,
+}
+
+/// Every call within the bounds, in turn.
 fn each(
     package: &'static Package,
     kernel: &dyn Kernel,
-    elements: usize,
+    bounds: Bounds,
     mut act: impl FnMut(&Exercise<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let manifest = package.manifest();
@@ -105,7 +127,8 @@ fn each(
     for layout in layouts.iter().copied() {
         let fits = |shape: &Shape| {
             let case = Case { shape: shape.clone(), dtype: manifest.dtype };
-            kernel.buffers(layout.symbol, &case).iter().all(|buffer| buffer.len <= elements)
+            kernel.cost(layout.symbol, &case).flops <= bounds.flops
+                && kernel.buffers(layout.symbol, &case).iter().all(|buffer| buffer.len <= bounds.elements)
         };
         // Of a listed shape that is too large as many repetitions as fit: its paths are those of its other sizes.
         let listed = manifest.shapes.iter().map(|shape| kernel.fewer(shape, &fits).unwrap_or_else(|| shape.clone()));

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use kopt_schema::wire::EntryCall;
 
-use super::{Exercise, Failure, each};
+use super::{Bounds, Exercise, Failure, each};
 use crate::kernel::{Buffer, Kernel};
 use crate::package::Package;
 use crate::runner::{arguments, prepare};
@@ -21,10 +21,10 @@ const PREPARED: usize = 2;
 const ELEMENTS: usize = 1 << 16;
 
 /// Writes the calls to `file`.
-pub(super) fn write(package: &'static Package, kernel: &dyn Kernel, file: &OsStr) -> Result<(), Failure> {
+pub(super) fn write(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, flops: f64) -> Result<(), Failure> {
     let mut calls = Vec::new();
     let mut count = 0;
-    each(package, kernel, ELEMENTS, |one| {
+    each(package, kernel, Bounds { elements: ELEMENTS, flops }, |one| {
         let prepared = one.layout.fields.iter().find(|field| field.name == prepare::FIELD).map(|field| field.offset);
         if prepared.is_some() {
             // Whether the candidate prepares anything, the driver knows.
