@@ -139,7 +139,10 @@ impl Campaign<'_> {
             Ruling::Accepted | Ruling::AcceptedTradeOff => self.accept(proposed, measured),
             Ruling::RolledBack => self.roll_back(round, Reason::Slower, &message),
             Ruling::Overfit => self.roll_back(round, Reason::Overfit, &message),
-            Ruling::RolledBackNoise => self.roll_back(round, Reason::Noise, &message),
+            Ruling::RolledBackNoise => {
+                let message = format!("{message}{}", in_the_way(&self.evidence_of(round, measured)?));
+                self.roll_back(round, Reason::Noise, &message)
+            }
             Ruling::Contaminated => self.roll_back(round, Reason::Contaminated, &message),
             Ruling::IntegrityViolation => {
                 let remembers = {
@@ -239,4 +242,14 @@ impl Campaign<'_> {
         }
         evidence::read(path.as_str(), &bytes)
     }
+}
+
+/// What keeps a gain that is shown from being accepted, as the end of a sentence; nothing where there is no such gain.
+fn in_the_way(evidence: &Evidence) -> String {
+    let limit = evidence.terms.max_regression;
+    let shapes: Vec<&str> = evidence.verdict.in_the_way(limit).iter().map(|shape| shape.shape.as_str()).collect();
+    if shapes.is_empty() {
+        return String::new();
+    }
+    format!("; a loss of {:.0} % is not ruled out on {}", 100.0 * limit, shapes.join(", "))
 }

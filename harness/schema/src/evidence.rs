@@ -247,6 +247,20 @@ pub struct Verdict {
     pub false_accept: f64,
 }
 
+impl Verdict {
+    /// Core shapes whose intervals reach a loss of `max_regression`, where the gain over all shapes is shown and the data cannot
+    /// tell all the same: they are what stands in its way.
+    #[must_use]
+    pub fn in_the_way(&self, max_regression: f64) -> Vec<&ShapeVerdict> {
+        let is_shown = self.aggregate.is_some_and(|aggregate| aggregate.low > 0.0);
+        if self.ruling != Ruling::RolledBackNoise || !is_shown {
+            return Vec::new();
+        }
+        let limit = 1.0 / (1.0 + max_regression) - 1.0;
+        self.shapes.iter().filter(|shape| shape.core && shape.estimate.low <= limit).collect()
+    }
+}
+
 /// What follows from evidence under the terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
@@ -380,4 +394,47 @@ pub struct ShapeVerdict {
     pub incumbent_s: f64,
     /// Median seconds a call of the candidate.
     pub candidate_s: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(low: f64, high: f64) -> Estimate {
+        Estimate { gain: f64::midpoint(low, high), low, high, confidence: 0.98, launch_sigma: 0.05, launches: 48 }
+    }
+
+    fn shape(name: &str, core: bool, low: f64, high: f64) -> ShapeVerdict {
+        let direction = Direction::CannotTell;
+        let estimate = estimate(low, high);
+        ShapeVerdict { shape: name.to_owned(), core, direction, estimate, incumbent_s: 1.0, candidate_s: 1.0 }
+    }
+
+    fn names(verdict: &Verdict) -> Vec<&str> {
+        verdict.in_the_way(0.05).iter().map(|shape| shape.shape.as_str()).collect()
+    }
+
+    #[test]
+    fn a_gain_that_is_shown_is_held_up_by_core_shapes_that_may_have_lost_too_much() {
+        let verdict = Verdict {
+            ruling: Ruling::RolledBackNoise,
+            direction: Direction::Faster,
+            reasons: Vec::new(),
+            aggregate: Some(estimate(0.05, 0.07)),
+            shapes: vec![
+                shape("may-have-lost", true, -0.049, 0.0),
+                shape("has-not", true, -0.047, 0.0),
+                shape("may-lose", false, -0.2, -0.1),
+            ],
+            control: None,
+            detectable: None,
+            launches: 48,
+            false_accept: 0.0004,
+        };
+        assert_eq!(names(&verdict), ["may-have-lost"]);
+        let unshown = Verdict { aggregate: Some(estimate(-0.01, 0.07)), ..verdict.clone() };
+        assert!(names(&unshown).is_empty());
+        let accepted = Verdict { ruling: Ruling::Accepted, ..verdict };
+        assert!(names(&accepted).is_empty());
+    }
 }

@@ -74,6 +74,13 @@ fn lines(evidence: &Evidence, verdict: &Verdict) -> Vec<(&'static str, String)> 
     if let Some(detectable) = verdict.detectable {
         lines.push(("Resolution", format!("a gain of {} is shown four times of five", share(detectable))));
     }
+    let limit = evidence.terms.max_regression;
+    let in_the_way = verdict.in_the_way(limit);
+    if !in_the_way.is_empty() {
+        let each: Vec<String> =
+            in_the_way.iter().map(|shape| format!("{} ({})", shape.shape, gain(&shape.estimate))).collect();
+        lines.push(("In the way", format!("a loss of {} is not ruled out on {}", share(limit), each.join(", "))));
+    }
     if verdict.aggregate.is_some() {
         let (screen, confirmation) = (share(evidence.terms.screen_alpha), share(evidence.terms.confirmation_alpha));
         let both = share(verdict.false_accept);
