@@ -14,6 +14,7 @@
 //! | | [`shell`] | the only printer: JSON lines on stdout, text for people on stderr, tables, progress |
 //! | | [`process`] | child processes: capture, lines, groups that can be ended whole |
 //! | | [`error`] | an error for people: message, causes, hint, exit code |
+//! | | [`replacement`] | files replaced in one step |
 //! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
 //! | | [`machine`] | the machine and the time, and the figures that are kept of the machine |
@@ -83,6 +84,7 @@ pub mod proposer;
 pub mod reach;
 pub mod records;
 pub mod referee;
+pub mod replacement;
 pub mod revision;
 pub mod runner;
 pub mod sanitizer;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cargo_kopt::referee::entrant::Entrant;
+use cargo_kopt::replacement::PREFIX;
 use kopt_schema::evidence::Ruling;
 use kopt_schema::exit::Exit;
 use kopt_schema::message::FailureKind;
@@ -119,7 +120,7 @@ fn kill(
     ensure(left.is_empty(), || format!("left behind: {}", left.join(", ")))?;
     let mut evidence: Vec<_> = fs::read_dir(ring.path("evidence")).unwrap().flatten().collect();
     // A file is written beside its place and moved there: who is killed between the two leaves it.
-    evidence.retain(|entry| !entry.file_name().to_string_lossy().starts_with(".evidence-"));
+    evidence.retain(|entry| !entry.file_name().to_string_lossy().starts_with(PREFIX));
     ensure(evidence.is_empty(), || format!("left behind with the evidence: {evidence:?}"))?;
     outcome
 }

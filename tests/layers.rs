@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("context", 0),
     ("error", 0),
     ("process", 0),
+    ("replacement", 0),
     ("shell", 0),
     ("machine", 1),
     ("manifest", 1),

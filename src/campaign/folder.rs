@@ -1,7 +1,6 @@
 //! Where campaigns are kept: `.kopt/campaigns/<name>/` in the workspace, a folder each. It ignores itself for git.
 
 use std::fs;
-use std::io::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
@@ -11,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::lineage::own_folder;
+use crate::replacement::{Replacement, folder_of};
 
 /// `.kopt` of a workspace.
 #[derive(Debug, Clone)]
@@ -172,19 +172,14 @@ pub fn read_target(shown: &str, text: &str) -> Result<Target> {
     toml::from_str(text).map_err(|error| Error::setup(format!("`{shown}` is no target of a campaign")).because(&error))
 }
 
-/// Writes a file beside its place and moves it there: a reader sees all of it or what was there before.
+/// Writes a file in one step, and its folder where it is missing: a reader sees all of it or what was there before.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write(path: &Utf8Path, bytes: &[u8]) -> Result<()> {
     let failed = |error: &std::io::Error| cannot_write(path, error);
-    let folder = path.parent().unwrap_or(Utf8Path::new("."));
-    fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(|error| failed(&error))?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable).map_err(|error| failed(&error))?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_data()).map_err(|error| failed(&error))?;
-    file.persist(path).map(drop).map_err(|error| failed(&error.error))
+    fs::create_dir_all(folder_of(path)).map_err(|error| failed(&error))?;
+    Replacement::shared(path).synced().write(bytes).map_err(|error| failed(&error))
 }
 
 /// SHA-256, in hexadecimal.

@@ -2,8 +2,6 @@
 //! that learn at once both leave what they learned.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
 
 use camino::Utf8Path;
 use kopt_knowledge::Kind;
@@ -14,6 +12,7 @@ use super::tip::{Tip, TipEvidence};
 use super::{FILE, LOCK, text_of};
 use crate::error::{Error, Result};
 use crate::records::{numbers, text};
+use crate::replacement::Replacement;
 
 /// What stands at the top of a new file.
 const PREAMBLE: &str = "\
@@ -66,11 +65,7 @@ pub fn learn(folder: &Utf8Path, tip: &Tip) -> Result<Learnt> {
         return Err(Error::setup(format!("cannot add to the tips in `{path}`: a block of code in it is not closed"))
             .hint("add the missing ``` line"));
     }
-    let mut fresh = tempfile::Builder::new().prefix(".tips-").tempfile_in(folder).map_err(|error| failed(&error))?;
-    let mode = std::fs::metadata(&path).map_or(0o644, |found| found.permissions().mode());
-    fresh.as_file().set_permissions(PermissionsExt::from_mode(mode)).map_err(|error| failed(&error))?;
-    fresh.write_all(after.as_bytes()).map_err(|error| failed(&error))?;
-    fresh.persist(&path).map_err(|error| failed(&error.error))?;
+    Replacement::alike(&path).write(after.as_bytes()).map_err(|error| failed(&error))?;
     Ok(learnt)
 }
 

@@ -1,8 +1,6 @@
 //! `machine.json`: what was measured of the machine. It lies with everything else that may be deleted at any time; what it
 //! holds can be measured again, so that nothing in it is ever a reason to fail.
 
-use std::io::Write as _;
-
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::evidence::Ceilings;
@@ -13,6 +11,7 @@ use kopt_stats::{Effect, gain_of_log};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::replacement::{Replacement, folder_of};
 
 /// A gain that counts as resolved is shown this often.
 const POWER: f64 = 0.8;
@@ -118,14 +117,10 @@ impl Store {
         let failed = |error: &dyn std::error::Error| {
             Error::new(Exit::Output, format!("cannot write the machine's figures to `{path}`")).because(error)
         };
-        let folder = path.parent().unwrap_or(Utf8Path::new("."));
-        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        std::fs::create_dir_all(folder_of(path)).map_err(|error| failed(&error))?;
         let mut text = serde_json::to_vec_pretty(&self.figures).map_err(|error| failed(&error))?;
         text.push(b'\n');
-        let file = tempfile::Builder::new().prefix(".machine-").tempfile_in(folder);
-        let mut file = file.map_err(|error| failed(&error))?;
-        file.write_all(&text).map_err(|error| failed(&error))?;
-        file.persist(path).map(drop).map_err(|error| failed(&error.error))
+        Replacement::private(path).write(&text).map_err(|error| failed(&error))
     }
 }
 

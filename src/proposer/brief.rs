@@ -3,7 +3,6 @@
 //!
 //! Nothing secret goes in: the seeds that a refusal may quote are taken out of its words.
 
-use std::io::Write as _;
 use std::sync::LazyLock;
 
 use camino::Utf8Path;
@@ -16,6 +15,7 @@ use serde::Serialize;
 
 use super::prompt;
 use crate::error::{Error, Result};
+use crate::replacement::Replacement;
 
 /// What a program or a person is asked to read first.
 pub const PROMPT: &str = "prompt.md";
@@ -232,12 +232,10 @@ impl Brief<'_> {
 
 /// By renaming: what an earlier attempt left there, a link perhaps, is not written through.
 fn replace(folder: &Utf8Path, name: &str, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = tempfile::Builder::new().prefix(".brief-").tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(folder.join(name)).map(drop).map_err(|error| error.error)
-    };
-    write().map_err(|error| Error::new(Exit::Output, format!("cannot write `{}`", folder.join(name))).because(&error))
+    let path = folder.join(name);
+    Replacement::private(&path)
+        .write(text.as_bytes())
+        .map_err(|error| Error::new(Exit::Output, format!("cannot write `{path}`")).because(&error))
 }
 
 /// A failed check names the seed that it failed with, so that a person can repeat it; a proposer must not know any.

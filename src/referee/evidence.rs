@@ -1,7 +1,5 @@
-//! `evidence.json`, written and read. A file is written beside its place and moved there when complete; what is read
-//! may come from anywhere, and is refused with a reason before anything is computed from it.
-
-use std::io::Write as _;
+//! `evidence.json`, written and read. A file takes its place when it is complete; what is read may come from
+//! anywhere, and is refused with a reason before anything is computed from it.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
@@ -12,6 +10,7 @@ use serde_json::Value;
 use super::record;
 use crate::error::{Error, Result};
 use crate::machine::Moment;
+use crate::replacement::{Replacement, folder_of};
 
 /// Writes `evidence` to `path`; its folder is made.
 ///
@@ -21,19 +20,14 @@ pub fn write(path: &Utf8Path, evidence: &Evidence) -> Result<()> {
     let failed = |error: &dyn std::error::Error| {
         Error::new(Exit::Output, format!("cannot write the evidence to `{path}`")).because(error)
     };
-    let folder = folder_of(path);
-    std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    std::fs::create_dir_all(folder_of(path)).map_err(|error| failed(&error))?;
     let mut text = serde_json::to_vec_pretty(evidence).map_err(|error| failed(&error))?;
     text.push(b'\n');
     if path.exists() && !path.is_file() {
         // A pipe or `/dev/stdout`: nothing can be moved there.
         return std::fs::write(path, text).map_err(|error| failed(&error));
     }
-    let mut file = tempfile::Builder::new().prefix(".evidence-").tempfile_in(folder).map_err(|error| failed(&error))?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable).map_err(|error| failed(&error))?;
-    file.write_all(&text).and_then(|()| file.as_file().sync_data()).map_err(|error| failed(&error))?;
-    file.persist(path).map(drop).map_err(|error| failed(&error.error))
+    Replacement::shared(path).synced().write(&text).map_err(|error| failed(&error))
 }
 
 /// Whether something can be written to `path`, asked before the work whose result it shall be. The folder is made.
@@ -52,10 +46,6 @@ pub fn has_room(path: &Utf8Path) -> Result<()> {
         return Ok(());
     }
     tempfile::tempfile_in(folder_of(path)).map(drop).map_err(|error| failed(&error))
-}
-
-fn folder_of(path: &Utf8Path) -> &Utf8Path {
-    path.parent().filter(|folder| !folder.as_str().is_empty()).unwrap_or(Utf8Path::new("."))
 }
 
 /// A name for new evidence in `folder` that nothing has yet.

@@ -10,6 +10,7 @@ use super::Request;
 use super::members::{self, Standing};
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::replacement::Replacement;
 use crate::workspace::Workspace;
 
 /// A file of the new crate: path in it, and text.
@@ -183,18 +184,11 @@ fn must_be_free(context: &Context, folder: &Utf8Path) -> Result<()> {
         .hint("choose another name, or another folder with --path; nothing was touched"))
 }
 
-/// Replaces a file in one step, so that no half of it can ever be read.
+/// Replaces a manifest in one step, so that no half of it can ever be read.
 fn replace(file: &Utf8Path, text: &str) -> Result<()> {
     // Through a link to the file itself, which a rename would otherwise replace.
     let file = file.canonicalize_utf8().unwrap_or_else(|_| file.to_owned());
-    let beside = file.with_extension("toml.cargo-kopt-new");
-    let written = fs::write(&beside, text)
-        .and_then(|()| fs::set_permissions(&beside, fs::metadata(&file)?.permissions()))
-        .and_then(|()| fs::rename(&beside, &file));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written.map_err(|error| cannot("write", &file, &error))
+    Replacement::alike(&file).write(text.as_bytes()).map_err(|error| cannot("write", &file, &error))
 }
 
 fn cannot(what: &str, path: &Utf8Path, error: &std::io::Error) -> Error {
