@@ -5,7 +5,9 @@
 //! filled in, or all that is wrong with it, each pointing into the file. Files that it names are checked by
 //! `kopt-build`, which may touch the disk.
 
+mod document;
 mod resolve;
+mod shapes;
 mod table;
 mod transfer;
 

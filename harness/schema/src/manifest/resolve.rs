@@ -1,16 +1,12 @@
 //! From the tables as written to a [`Manifest`]: defaults, inheritance, and everything that can be wrong in the text.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 
-use super::table::{Check, KernelTable, ShapeTable, ShapeValue, WorkspaceTable};
-use super::{Backend, CheckSettings, Class, Language, Manifest, Shape};
-use crate::diagnostic::{Diagnostic, Step, dotted, path_at};
+use super::document::Document;
+use super::table::{Check, KernelTable, WorkspaceTable};
+use super::{Backend, CheckSettings, Class, Language, Manifest};
+use crate::diagnostic::{Diagnostic, Step};
 use crate::dtype::DType;
-use crate::expression::{Expression, Type};
-use crate::operator::{self, ParameterKind};
-use crate::spelling::nearest;
 
 /// Seconds of a time limit at most: a day.
 pub(super) const LONGEST_S: f64 = 86_400.0;
@@ -18,13 +14,6 @@ pub(super) const LONGEST_S: f64 = 86_400.0;
 /// The `Cargo.toml` has no `[package.metadata.kopt]`: an ordinary crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAKernel;
-
-/// A `Cargo.toml` and the name it is reported under.
-#[derive(Debug, Clone, Copy)]
-struct Document<'a> {
-    file: &'a str,
-    text: &'a str,
-}
 
 /// Reads the kernel table of a package. `workspace` is the file and text of the workspace's root manifest.
 ///
@@ -66,40 +55,6 @@ pub fn parse(
     let mut resolver = Resolver { document, findings: Vec::new() };
     let manifest = resolver.manifest(table, defaults.unwrap_or_default());
     if resolver.findings.is_empty() { Ok(Ok(manifest)) } else { Err(resolver.findings) }
-}
-
-impl Document<'_> {
-    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Vec<Diagnostic>> {
-        toml::from_str(self.text).map_err(|error| {
-            let message = error.message();
-            let span = error.span().unwrap_or(0..0);
-            let path = path_at(self.text, span.start);
-            let mut wrong = Diagnostic::at(self.file, self.text, span, first_sentence(message));
-            wrong.key = (!path.is_empty()).then(|| dotted(&path));
-            wrong.hint = suggestion(message);
-            vec![wrong]
-        })
-    }
-}
-
-/// serde lists every valid name in its message; the nearest one is a better hint than the list.
-fn suggestion(message: &str) -> Option<String> {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (found, valid) = quoted.split_first()?;
-    if !message.starts_with("unknown ") || valid.is_empty() {
-        return None;
-    }
-    Some(match nearest(found, valid.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid: {}", valid.join(", ")),
-    })
-}
-
-fn first_sentence(message: &str) -> String {
-    match message.strip_prefix("unknown field ") {
-        Some(rest) => format!("unknown key {}", rest.split(", expected").next().unwrap_or(rest)),
-        None => message.to_owned(),
-    }
 }
 
 pub(super) struct Resolver<'a> {
@@ -233,112 +188,12 @@ impl Resolver<'_> {
         }
         CheckSettings { seeds, timeout_s }
     }
-
-    fn shapes(&mut self, op: &str, tables: &[ShapeTable]) -> Vec<Shape> {
-        if tables.is_empty() {
-            let hint = "shapes = [{ rows = 64, cols = 1024 }]".to_owned();
-            self.wrong(&["shapes".into()], "a kernel needs at least one shape", hint);
-        }
-        let mut names = BTreeSet::new();
-        let mut shapes: Vec<Shape> = Vec::new();
-        for (index, ShapeTable(entries)) in tables.iter().enumerate() {
-            let at = |key: &str| [Step::from("shapes"), index.into(), key.into()];
-            let mut name = None;
-            let mut parameters = Vec::new();
-            for (key, value) in entries {
-                match (key.as_str(), value) {
-                    ("name", ShapeValue::Choice(text)) if is_name(text) => name = Some(text.clone()),
-                    ("name", _) => self.wrong(&at("name"), "a name is letters, digits, `.`, `_` and `-`", None),
-                    (_, ShapeValue::Size(size)) if *size < 0 => self.wrong(&at(key), "a size is not negative", None),
-                    _ => parameters.push((key.clone(), value.clone())),
-                }
-            }
-            if let Some(standard) = operator::standard(op) {
-                self.standard_shape(index, standard, &parameters);
-                let order = |key: &str| standard.parameters.iter().position(|parameter| parameter.name == key);
-                parameters.sort_by_key(|(key, _)| order(key));
-            }
-            let mut shape = Shape::unnamed(parameters);
-            shape.name = name.unwrap_or(shape.name);
-            if !names.insert(shape.name.clone()) {
-                let path = [Step::from("shapes"), index.into()];
-                self.wrong(&path, format!("a shape named `{}` was given before", shape.name), None);
-            } else if let Some(twin) = shapes.iter().find(|other| other.parameters == shape.parameters) {
-                let message = format!("the same shape as `{}`", twin.name);
-                self.wrong(&[Step::from("shapes"), index.into()], message, None);
-            }
-            shapes.push(shape);
-        }
-        shapes
-    }
-
-    fn standard_shape(
-        &mut self,
-        index: usize,
-        standard: &operator::StandardOperator,
-        parameters: &[(String, ShapeValue)],
-    ) {
-        let at = |key: &str| [Step::from("shapes"), index.into(), key.into()];
-        for (key, value) in parameters {
-            let Some(known) = standard.parameters.iter().find(|parameter| parameter.name == key) else {
-                let names = || standard.parameters.iter().map(|parameter| parameter.name);
-                let hint = match nearest(key, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("valid: {}", names().collect::<Vec<_>>().join(", ")),
-                };
-                self.wrong(&at(key), format!("operator {} has no parameter `{key}`", standard.name), hint);
-                continue;
-            };
-            match (known.kind, value) {
-                (ParameterKind::Size, ShapeValue::Size(_)) => {}
-                (ParameterKind::Choice(words), ShapeValue::Choice(word)) if words.contains(&word.as_str()) => {}
-                (ParameterKind::Size, ShapeValue::Choice(_)) => self.wrong(&at(key), "needs an integer", None),
-                (ParameterKind::Choice(words), given) => {
-                    let hint = match given {
-                        ShapeValue::Choice(word) => nearest(word, words.iter().copied()),
-                        ShapeValue::Size(_) => None,
-                    };
-                    let hint = match hint {
-                        Some(near) => format!("did you mean \"{near}\"?"),
-                        None => format!("valid: {}", words.join(", ")),
-                    };
-                    self.wrong(&at(key), "is none of the valid words", hint);
-                }
-            }
-        }
-        for missing in standard.parameters.iter().filter(|known| parameters.iter().all(|(key, _)| key != known.name)) {
-            let path = [Step::from("shapes"), index.into()];
-            self.wrong(&path, format!("operator {} needs `{}`", standard.name, missing.name), None);
-        }
-    }
-
-    fn constraints<'k>(&mut self, texts: &[String], shapes: &[Shape], knobs: impl Iterator<Item = &'k String>) {
-        let mut known: Vec<(String, Type)> = knobs.map(|knob| (knob.clone(), Type::Int)).collect();
-        for (key, value) in shapes.iter().flat_map(|shape| &shape.parameters) {
-            let kind = if matches!(value, ShapeValue::Size(_)) { Type::Int } else { Type::Text };
-            known.push((key.clone(), kind));
-        }
-        let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
-        let types = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
-        for (index, text) in texts.iter().enumerate() {
-            let path = [Step::from("constraints"), index.into()];
-            match Expression::parse(text).and_then(|expression| expression.check(&types, &names)) {
-                Ok(Type::Bool) => {}
-                Ok(other) => self.wrong(&path, format!("a constraint is a condition, this is {other}"), None),
-                Err(error) => self.wrong(&path, error.message, None),
-            }
-        }
-    }
 }
 
 fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 fn is_inside(path: &str) -> bool {
