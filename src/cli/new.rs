@@ -35,7 +35,7 @@ pub struct Args {
     /// The folder of kopt-harness to depend on
     #[arg(long, value_name = "DIR")]
     harness: Option<Utf8PathBuf>,
-    /// List the operators to start from, and do nothing else
+    /// List the operators to start from, each with its backends, and do nothing else
     #[arg(long)]
     list_ops: bool,
 }

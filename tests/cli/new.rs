@@ -1,6 +1,9 @@
 use std::fs;
 
+use serde_json::{Value, json};
+
 use crate::sandbox::Sandbox;
+use crate::schema::validator;
 
 const FILES: [&str; 5] = ["Cargo.toml", "benches/latency.rs", "build.rs", "src/lib.rs", "tests/correctness.rs"];
 
@@ -58,6 +61,28 @@ fn every_operator_on_offer_can_be_made() {
 }
 
 #[test]
+fn the_operators_on_offer_are_told_to_programs_as_they_are_listed() {
+    let sandbox = Sandbox::empty();
+    let listed = sandbox.kopt(&["new", "--list-ops"]).exits(0).stdout;
+    let ran = sandbox.kopt(&["new", "--list-ops", "--message-format", "json"]).exits(0).says("rmsnorm");
+    let messages = ran.messages();
+    let (operators, validator) = (&messages[1..messages.len() - 1], validator("messages"));
+    assert_eq!((&messages[0]["command"], &messages[messages.len() - 1]["exit_code"]), (&json!("new"), &json!(0)));
+    let told = operators.iter().map(|told| {
+        assert_eq!(told["reason"], "operator");
+        assert!(validator.is_valid(told), "{told}");
+        let backends: Vec<&str> = told["backends"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let words = [told["op"].as_str().unwrap(), &backends.join(" "), told["summary"].as_str().unwrap()].join(" ");
+        words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    });
+    let lines = listed.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(told.collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+    let softmax = operators.iter().find(|told| told["op"] == "softmax").unwrap();
+    assert_eq!(softmax["parameters"], json!(["rows", "cols"]));
+    assert_eq!(sandbox.files(), Vec::<String>::new());
+}
+
+#[test]
 fn an_operator_of_ones_own_comes_with_its_mathematics() {
     let sandbox = Sandbox::empty();
     for backend in ["cpu", "cuda"] {
@@ -75,7 +100,7 @@ fn in_a_workspace_it_becomes_a_member_and_nothing_else_changes() {
     let before = sandbox.read("Cargo.toml");
     let ran = sandbox.kopt(&["new", "norm", "--op", "rmsnorm", "--message-format", "json"]).exits(0);
     assert_eq!(ran.reasons(), ["started", "kernel", "finished"]);
-    assert_eq!(ran.messages()[1]["flags"], serde_json::json!(["-funroll-loops"]));
+    assert_eq!(ran.messages()[1]["flags"], json!(["-funroll-loops"]));
     assert_eq!(sandbox.read("Cargo.toml"), before.replace("\"gpu\", ", "\"gpu\", \"norm\", "));
     assert!(!sandbox.path("norm/.gitignore").exists());
     assert!(!sandbox.read("norm/Cargo.toml").contains("[profile"));

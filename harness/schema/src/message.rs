@@ -12,6 +12,7 @@ mod trial;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::manifest::Backend;
 use crate::training::TrainingStep;
 
 pub use audit::{KernelAudit, KernelResources, RuleInfo};
@@ -29,6 +30,8 @@ pub use trial::{CERTIFY_ARGUMENT, Certified, FailureKind, MutantTaken, Outcome, 
 pub enum Message {
     /// The tool's first line.
     Started(Started),
+    /// An operator that a kernel crate can be started from.
+    Operator(OperatorInfo),
     /// A kernel crate of the workspace.
     Kernel(KernelInfo),
     /// A test binary is about to run this many trials.
@@ -97,6 +100,20 @@ pub struct Started {
     pub command: String,
     /// Version of the tool.
     pub version: String,
+}
+
+/// A standard operator with a kernel to start from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct OperatorInfo {
+    /// Its name, as `cargo kopt new --op` takes it.
+    pub op: String,
+    /// Where such a kernel runs.
+    pub backends: Vec<Backend>,
+    /// What it computes.
+    pub summary: String,
+    /// What each of its shapes gives.
+    pub parameters: Vec<String>,
 }
 
 /// A kernel crate.

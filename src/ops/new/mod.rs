@@ -12,8 +12,8 @@ mod starter;
 use camino::Utf8PathBuf;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
-use kopt_schema::message::Message;
-use kopt_schema::operator;
+use kopt_schema::message::{Message, OperatorInfo};
+use kopt_schema::operator::{self, StandardOperator};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -66,17 +66,30 @@ pub fn new(context: &Context, shell: &mut Shell, request: &Request) -> Result<Ex
 /// Prints the operators that `new` knows, each with its backends.
 ///
 /// # Errors
-/// Never; as the other commands.
+/// When stdout takes no more.
 pub fn list_operators(shell: &mut Shell) -> Result<Exit> {
     let mut table = Table::new(&[("op", Align::Left), ("backends", Align::Left), ("what", Align::Left)]);
     for operator in operator::STANDARD {
-        let backends: Vec<&str> = starter::backends(operator.name).map(Backend::name).collect();
-        if !backends.is_empty() {
-            table.row([operator.name.to_owned(), backends.join(" "), operator.summary.to_owned()]);
+        let backends: Vec<Backend> = starter::backends(operator.name).collect();
+        if backends.is_empty() {
+            continue;
         }
+        let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
+        table.row([operator.name.to_owned(), names.join(" "), operator.summary.to_owned()]);
+        shell.message(&Message::Operator(info(operator, backends)))?;
     }
     shell.answer(&table.render())?;
     Ok(Exit::Ok)
+}
+
+/// The operator as a message for machines.
+fn info(operator: &StandardOperator, backends: Vec<Backend>) -> OperatorInfo {
+    OperatorInfo {
+        op: operator.name.to_owned(),
+        backends,
+        summary: operator.summary.to_owned(),
+        parameters: operator.parameters.iter().map(|parameter| parameter.name.to_owned()).collect(),
+    }
 }
 
 /// `--op`, or the standard operator that the crate is named after.
