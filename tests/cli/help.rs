@@ -35,15 +35,3 @@ fn a_mistake_on_the_command_line_exits_with_2() {
     assert!(sandbox.kopt(&["list", "--frob", "--color=always"]).stderr.contains('\u{1b}'));
     sandbox.kopt(&["new", "demo", "--op", "softmax", "--manifest-path", "Cargo.toml"]).exits(2).says("--path");
 }
-
-#[test]
-fn completions_are_a_script_and_nothing_else() {
-    let sandbox = Sandbox::empty();
-    for shell in ["bash", "zsh", "fish"] {
-        let ran = sandbox.kopt(&["completions", shell, "--message-format", "json"]).exits(0);
-        assert!(ran.stdout.contains("cargo-kopt") && ran.stdout.contains("completions"), "{shell}");
-        assert!(!ran.stdout.contains("\"reason\""));
-        assert_eq!(ran.stderr, "");
-    }
-    sandbox.kopt(&["completions", "csh"]).exits(2);
-}

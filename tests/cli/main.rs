@@ -6,6 +6,7 @@ mod audit;
 mod bench;
 mod check;
 mod compare;
+mod completions;
 mod doctor;
 mod examples;
 mod help;
