@@ -96,7 +96,7 @@ fn main() -> ExitCode {
             let filter = asked("KOPT_QUEUE_FILTER").or_else(|| on_its_way.then(|| "/random-".to_owned()));
             let test = move || match example.cannot_compile() {
                 Some(reason) => Ok(Completion::ignored_with(reason)),
-                None => example.test(&patch, filter).map(|()| Completion::Completed),
+                None => example.test(&patch, filter),
             };
             trials.push(Trial::ignorable_test(format!("{package}/{name}"), test));
         }
@@ -169,7 +169,7 @@ impl Example {
         (wanted && kopt_build::compile::lacking(&cuda).is_none()).then_some(cuda)
     }
 
-    fn test(&self, patch: &Applied, filter: Option<String>) -> Result<(), Failed> {
+    fn test(&self, patch: &Applied, filter: Option<String>) -> Result<Completion, Failed> {
         if patch.name != "baseline" {
             let changed = changed(&patch.before, &patch.after).map_err(|error| error.to_string())?;
             let foreign = changed.iter().find(|path| !self.manifest.sources.contains(path));
@@ -187,12 +187,12 @@ impl Example {
         }
         if patch.truth == Truth::NoBuild {
             let refused = matches!(built, Err(BuildError::Compile { .. }));
-            return ensure(refused, || "it compiles".to_owned());
+            ensure(refused, || "it compiles".to_owned())?;
+            return Ok(Completion::Completed);
         }
         let candidate = built.map_err(|error| error.to_string())?;
         if self.manifest.backend != Backend::Cpu && self.no_device(&candidate)? {
-            // There is nothing more to see than that it compiles.
-            return Ok(());
+            return Ok(Completion::ignored_with("it compiles, and there is no device to run it"));
         }
         // Every trial has a context of its own: those of several patches at a time would wait for each other until they time out.
         let _one_at_a_time = (self.manifest.backend != Backend::Cpu).then(|| DEVICE.lock());
@@ -203,18 +203,20 @@ impl Example {
         if patch.truth != Truth::Wrong {
             ensure(exit == Exit::Ok.code(), || format!("it is wrong: {}", names()))?;
             if !with_sanitizers {
-                return Ok(());
+                return Ok(Completion::Completed);
             }
             let found = self.sanitized(&patch.after)?;
             // Not every toolkit has them, and a processor always does.
             let lacking = self.manifest.backend != Backend::Cpu && kopt_build::toolchain::compute_sanitizer().is_err();
-            return ensure(lacking || found == Finding::Clean, || format!("the sanitizers: {found:?}"));
+            ensure(lacking || found == Finding::Clean, || format!("the sanitizers: {found:?}"))?;
+            return Ok(Completion::Completed);
         }
         ensure(!failed.is_empty(), || "no trial sees that it is wrong".to_owned())?;
         let listed = failed
             .iter()
             .find(|(name, _)| self.manifest.shapes.iter().any(|shape| name.contains(&format!("/{}/", shape.name))));
-        ensure(listed.is_none(), || format!("it is wrong on a listed shape: {listed:?}"))
+        ensure(listed.is_none(), || format!("it is wrong on a listed shape: {listed:?}"))?;
+        Ok(Completion::Completed)
     }
 
     /// That the sanitizers see one, which no trial does: what it reads is next to nothing in a maximum.

@@ -33,7 +33,8 @@ fn outside_of_a_workspace_it_says_what_it_can() {
 
 #[test]
 fn a_compiler_that_a_kernel_needs_is_named_with_the_way_to_get_it() {
-    if kopt_build::toolchain::nvcc().is_ok() {
+    if let Ok(nvcc) = kopt_build::toolchain::nvcc() {
+        eprintln!("skipped: nvcc is here ({})", nvcc.path);
         return;
     }
     let sandbox = Sandbox::of("bout");
@@ -80,9 +81,11 @@ chmod +x "$here/packages/nvidia/cu13/bin/nvcc"
 "#;
 
 /// A machine of scripts: a Python, and what else is given. Nothing, where a compiler is installed for all.
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn machine(programs: &[(&str, &str)]) -> Option<Sandbox> {
     let installed = ["/usr/local/cuda/bin/nvcc", "/opt/rocm/bin/hipcc"];
-    if installed.iter().any(|path| std::path::Path::new(path).exists()) {
+    if let Some(path) = installed.iter().find(|path| std::path::Path::new(path).exists()) {
+        eprintln!("skipped: {path} is installed for all, and would be found");
         return None;
     }
     let sandbox = Sandbox::empty();

@@ -182,7 +182,8 @@ fn a_source_runs_inside_walls() {
     let reads = format!("open('beside.txt').read()\n{SOURCE}");
     let Some(outcome) = built(&reads, PLAN, "backend = \"cuda\"") else { return };
     if let Ok((built, _)) = &outcome {
-        assert!(built.candidate.unconfined.is_some(), "it read what is none of its business");
+        let lacking = built.candidate.unconfined.as_ref().expect("it read what is none of its business");
+        eprintln!("skipped in part: {lacking}");
         return;
     }
     assert!(outcome.unwrap_err().to_string().contains("beside.txt"));
