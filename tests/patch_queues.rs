@@ -6,7 +6,8 @@
 //! accepted, is run through all trials and the sanitizers; the states between are on their way to the end, and run through the trials of
 //! random shapes only. `KOPT_QUEUE_FILTER` chooses other trials, `/` all of them. Each is run with one secret seed, or with `KOPT_SEEDS`:
 //! 200 seeds and as many shapes under every distribution are
-//! `KOPT_SEEDS=200 KOPT_QUEUE_FILTER=random-1 cargo test --test patch_queues`.
+//! `KOPT_SEEDS=200 KOPT_QUEUE_FILTER=random-1 cargo test --test patch_queues`. Examples for a GPU are compiled where their compiler
+//! is, and checked where such a device is.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -35,34 +36,18 @@ use queue::Applied;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The examples. Those for a GPU are compiled where their compiler is, and checked where such a device is.
-const PACKAGES: [&str; 13] = [
-    "grouped-matmul-cpu",
-    "matmul-cpu",
-    "rmsnorm-cpu",
-    "softmax-cpu",
-    "cross-entropy-cuda",
-    "decode-attention-cuda",
-    "grouped-matmul-cuda",
-    "matmul-cuda",
-    "rmsnorm-cuda",
-    "softmax-cuda",
-    "softmax-triton",
-    "rmsnorm-hip",
-    "softmax-hip",
-];
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let scratch = tempfile::tempdir().unwrap();
     let scratch = Utf8Path::from_path(scratch.path()).unwrap();
     let root = Utf8Path::new(ROOT);
     let mut trials = Vec::new();
-    for package in PACKAGES {
-        let (folder, manifest) = queue::example(root, package).unwrap();
-        let applied = queue::apply_all(&folder, &scratch.join(package)).unwrap();
+    for package in queue::examples(root, |_| true).unwrap() {
+        let (folder, manifest) = queue::example(root, &package).unwrap();
+        let states = scratch.join(&package);
+        let applied = queue::apply_all(&folder, &states).unwrap();
         let crate_tests = Arc::new(Example {
-            package,
+            package: package.clone(),
             manifest,
             cache: Cache::new(scratch.join("objects")),
             judge: OnceLock::new(),
@@ -77,7 +62,7 @@ fn main() -> ExitCode {
             ensure(missing.is_empty(), || format!("no patch of kind {missing:?}"))
         }));
         if package == "softmax-cuda" {
-            let (example, from) = (Arc::clone(&crate_tests), scratch.join(package).join("baseline"));
+            let (example, from) = (Arc::clone(&crate_tests), states.join("baseline"));
             trials.push(Trial::ignorable_test(format!("{package}/read-past-the-end"), move || {
                 example.finds_a_read_past_the_end(&from)
             }));
@@ -86,8 +71,8 @@ fn main() -> ExitCode {
         let baseline = Applied {
             name: "baseline".to_owned(),
             truth: Truth::Helps,
-            before: scratch.join(package),
-            after: scratch.join(package).join("baseline"),
+            before: states.clone(),
+            after: states.join("baseline"),
         };
         for patch in std::iter::once(baseline).chain(applied) {
             let name = patch.name.clone();
@@ -128,7 +113,7 @@ fn changed(before: &Utf8Path, after: &Utf8Path) -> Result<Vec<String>, queue::Fa
 }
 
 struct Example {
-    package: &'static str,
+    package: String,
     manifest: Manifest,
     cache: Cache,
     /// The crate's own test executable.
@@ -248,7 +233,7 @@ impl Example {
         let context = Context::of_process().map_err(|error| error.to_string())?;
         let scratch = tempfile::tempdir()?;
         let place = Utf8Path::from_path(scratch.path()).ok_or("the folder's name is no text")?;
-        let judge = self.judge.get_or_init(|| correctness(&context, self.package));
+        let judge = self.judge.get_or_init(|| correctness(&context, &self.package));
         let version = (folder, &self.manifest);
         Ok(sanitizer::run(&context, &INTERRUPTS, version, judge, place).map_err(|error| error.to_string())?)
     }
@@ -266,7 +251,7 @@ impl Example {
     fn check(&self, candidate: &Utf8PathBuf, filter: Option<String>) -> Result<(u8, Vec<(String, String)>), Failed> {
         let seeds = asked("KOPT_SEEDS").unwrap_or_else(|| "1".to_owned());
         let output = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"))
-            .args(["check", "-p", self.package, "--message-format", "json"])
+            .args(["check", "-p", &self.package, "--message-format", "json"])
             .args(filter)
             .current_dir(ROOT)
             .env("KOPT_CANDIDATE", candidate)

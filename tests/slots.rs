@@ -3,9 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/queue.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod queue;
+
 use camino::Utf8Path;
 use kopt_build::cache::{Cache, Order};
-use kopt_schema::manifest::Backend;
+use kopt_schema::manifest::{Backend, TransferSettings};
 use kopt_schema::training::{CallTime, Filling};
 use kopt_train::preset::{Sizes, sizes};
 use kopt_train::slots::Slots;
@@ -50,6 +54,18 @@ fn example(package: &str, op: &str) -> Kernel {
     Kernel::new(package, op, |text| text)
 }
 
+/// The examples that have a place in the model, and which.
+fn examples() -> Vec<(String, String)> {
+    let (root, mut slots) = (Utf8Path::new(ROOT), Vec::new());
+    for package in queue::examples(root, |manifest| manifest.backend == Backend::Cpu).unwrap() {
+        if let Some(TransferSettings::Slot(op)) = queue::example(root, &package).unwrap().1.transfer {
+            slots.push((package, op));
+        }
+    }
+    assert!(!slots.is_empty());
+    slots
+}
+
 /// Small, with experts, and each op in it.
 fn small() -> Sizes {
     Sizes { width: 64, layers: 2, heads: 2, head: 16, hidden: 32, experts: 4, sandwich: true, length: 24, batch: 4 }
@@ -74,13 +90,8 @@ fn yardstick(kernel: &Kernel, of: &[f64]) -> f64 {
 #[test]
 fn example_kernels_learn_what_plain_rust_learns() {
     let plain = losses(Slots::default());
-    for (package, op) in [
-        ("rmsnorm-cpu", "rmsnorm"),
-        ("softmax-cpu", "softmax"),
-        ("matmul-cpu", "matmul"),
-        ("grouped-matmul-cpu", "grouped_matmul"),
-    ] {
-        let kernel = example(package, op);
+    for (package, op) in examples() {
+        let kernel = example(&package, &op);
         let filled = losses(Slots::load(&[kernel.filling()], None).unwrap());
         let (drift, bound) = (apart(&plain, &filled), yardstick(&kernel, &plain));
         println!("{package}: {drift:.2e}, by noise {bound:.2e}");
@@ -183,14 +194,9 @@ fn what_cannot_be_loaded_says_why() {
 #[test]
 #[ignore = "a measurement"]
 fn shares() {
-    for (package, op) in [
-        ("rmsnorm-cpu", "rmsnorm"),
-        ("softmax-cpu", "softmax"),
-        ("matmul-cpu", "matmul"),
-        ("grouped-matmul-cpu", "grouped_matmul"),
-    ] {
-        let mut training =
-            Training::new(sizes(op).unwrap(), 1, Slots::load(&[example(package, op).filling()], None).unwrap());
+    for (package, op) in examples() {
+        let slots = Slots::load(&[example(&package, &op).filling()], None).unwrap();
+        let mut training = Training::new(sizes(&op).unwrap(), 1, slots);
         let steps: Vec<_> = (0..20).map(|_| training.step().unwrap()).collect();
         let whole: f64 = steps.iter().map(|step| step.seconds).sum();
         let inside: f64 = steps.iter().flat_map(|step| &step.calls).map(|call| call.seconds).sum();

@@ -21,7 +21,7 @@ use cargo_kopt::transfer::trainer::Trainer;
 use cargo_kopt::transfer::{self, Contest, Outcome, Terms};
 use cargo_kopt::workspace::Workspace;
 use kopt_schema::DType;
-use kopt_schema::manifest::{Script, TransferSettings};
+use kopt_schema::manifest::{Backend, Manifest, Script, TransferSettings};
 use kopt_schema::queue::Truth;
 use kopt_schema::training::{LEAST_STEPS, TrainingStep};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -155,9 +155,12 @@ fn fails(outcome: Result<Outcome, Error>, told: &[&str]) {
 }
 
 fn patched(stage: &Stage) {
-    for (package, entries) in [("rmsnorm-cpu", 2), ("matmul-cpu", 2), ("softmax-cpu", 1), ("grouped-matmul-cpu", 1)] {
-        let (folder, _) = queue::example(Utf8Path::new(ROOT), package).unwrap();
-        let applied = queue::apply_all(&folder, &stage.path().join(package)).unwrap();
+    let root = Utf8Path::new(ROOT);
+    let fits = |manifest: &Manifest| manifest.backend == Backend::Cpu && manifest.transfer.is_some();
+    for package in queue::examples(root, fits).unwrap() {
+        let (folder, manifest) = queue::example(root, &package).unwrap();
+        let entries = kopt_build::bindings::load(&folder, &manifest, false).unwrap().layouts().unwrap().len();
+        let applied = queue::apply_all(&folder, &stage.path().join(&package)).unwrap();
         let best = &applied.iter().rfind(|patch| patch.truth == Truth::Helps).unwrap().after;
         let step = taken(stage.train([&folder, best], None));
         assert!(step.losses.agree, "{package}: {}", step.losses.why);

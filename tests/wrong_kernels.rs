@@ -8,6 +8,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/queue.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod queue;
+
 use std::fs;
 use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +20,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::cache::{Cache, Order};
 use kopt_build::manifest;
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::FailureKind::{
     self, Crashed, Exited, InputModified, OutOfBounds, ReturnedError, TimedOut, Unwritten, WrongValues,
 };
@@ -178,7 +182,19 @@ fn main() -> ExitCode {
         let name = format!("{}/{}", operator.package, mistake.name);
         Some(libtest_mimic::Trial::ignorable_test(name, move || test(operator, mistake, found)))
     };
-    libtest_mimic::run(&arguments, possible.filter_map(test).collect()).exit_code()
+    let complete = libtest_mimic::Trial::test("every-example-for-a-processor-is-there", every_example_is_there);
+    let trials = possible.filter_map(test).chain([complete]);
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn every_example_is_there() -> Result<(), Failed> {
+    let examples = queue::examples(Utf8Path::new(ROOT), |manifest| manifest.backend == Backend::Cpu);
+    let examples = examples.map_err(|error| error.to_string())?;
+    let is_missing = |package: &&String| OPERATORS.iter().all(|operator| operator.package != package.as_str());
+    match examples.iter().find(is_missing) {
+        Some(package) => Err(format!("no wrong kernel for {package}").into()),
+        None => Ok(()),
+    }
 }
 
 impl Mistake {

@@ -4,6 +4,7 @@ use std::fs;
 
 use camino::Utf8Path;
 use kopt_schema::audit::{Audit, Stateless};
+use kopt_schema::manifest::Language;
 use kopt_schema::queue::Truth;
 
 use super::{ROOT, audit_in, queue};
@@ -236,9 +237,7 @@ fn the_cuda_examples_are_proven_stateless_and_one_with_every_patch() {
         eprintln!("skipped: {why}");
         return;
     }
-    example_is_proven_stateless("softmax-cuda", true);
-    for package in ["cross-entropy-cuda", "decode-attention-cuda", "grouped-matmul-cuda", "matmul-cuda", "rmsnorm-cuda"]
-    {
-        example_is_proven_stateless(package, false);
+    for package in queue::examples(Utf8Path::new(ROOT), |manifest| manifest.language == Language::Cuda).unwrap() {
+        example_is_proven_stateless(&package, package == "softmax-cuda");
     }
 }

@@ -180,8 +180,8 @@ fn honest_kernels_are_not_accused() {
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "the audit reads instructions of x86-64 only")]
 fn every_example_is_clean_with_every_patch_of_its_queue() {
     let root = Utf8Path::new(ROOT);
-    for package in ["softmax-cpu", "rmsnorm-cpu", "matmul-cpu", "grouped-matmul-cpu"] {
-        let (folder, manifest) = queue::example(root, package).unwrap();
+    for package in queue::examples(root, |manifest| manifest.class == Class::Native).unwrap() {
+        let (folder, manifest) = queue::example(root, &package).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let scratch = Utf8Path::from_path(scratch.path()).unwrap();
         let check = |name: &str, folder: &Utf8Path| {

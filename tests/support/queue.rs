@@ -27,6 +27,23 @@ pub fn example(root: &Utf8Path, package: &str) -> Result<(Utf8PathBuf, Manifest)
     Ok((folder, manifest))
 }
 
+/// Names of the example crates whose manifests are wanted: a new crate is in every test that goes over them.
+#[allow(dead_code, reason = "benchmarks name those that they want")]
+pub fn examples(root: &Utf8Path, wanted: impl Fn(&Manifest) -> bool) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for entry in root.join("example-kernels").read_dir_utf8()? {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").exists() && wanted(&example(root, entry.file_name())?.1) {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    names.sort();
+    match names.is_empty() {
+        true => Err("no example crate is wanted".into()),
+        false => Ok(names),
+    }
+}
+
 /// Applies the whole queue of the crate in `folder` into copies under `scratch`, in order.
 pub fn apply_all(folder: &Utf8Path, scratch: &Utf8Path) -> Result<Vec<Applied>, Failure> {
     let mut patches: Vec<Utf8PathBuf> = folder

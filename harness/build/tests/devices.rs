@@ -209,16 +209,19 @@ fn a_launcher_is_a_shared_object_with_its_entry_and_a_runtime_of_its_own() {
     }
 }
 
-fn example(name: &str) -> (Utf8PathBuf, Manifest) {
-    let folder = Utf8Path::new(EXAMPLES).join(name);
+fn example(folder: Utf8PathBuf) -> (Utf8PathBuf, Manifest) {
     let manifest = kopt_build::manifest::load(&folder, None, &folder).unwrap().unwrap();
     (folder, manifest)
 }
 
 #[test]
 fn the_hip_examples_compile_for_both() {
-    for name in ["softmax-hip", "rmsnorm-hip"] {
-        let (folder, hip) = example(name);
+    let folders = Utf8Path::new(EXAMPLES).read_dir_utf8().unwrap().map(|entry| entry.unwrap().into_path());
+    let crates = folders.filter(|folder| folder.join("Cargo.toml").exists()).map(example);
+    let examples: Vec<_> = crates.filter(|(_, manifest)| manifest.language == Language::Hip).collect();
+    assert!(!examples.is_empty());
+    for (folder, hip) in examples {
+        let name = folder.file_name().unwrap();
         let cuda = Manifest {
             backend: Backend::Cuda,
             language: Language::Cuda,

@@ -285,6 +285,9 @@ fn unknown(op: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use camino::Utf8Path;
+    use kopt_schema::manifest::Language;
+
     use super::*;
 
     #[test]
@@ -303,6 +306,22 @@ mod tests {
             // Its library has nothing to run by itself, and a toolchain without rustdoc should do.
             assert!(text("Cargo.toml").contains("[lib]\nbench = false\ndoctest = false\n"), "{starter:?}");
         }
+    }
+
+    #[test]
+    fn every_example_in_c_or_cuda_can_be_started_from() {
+        let examples = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("example-kernels");
+        let folders = examples.read_dir_utf8().unwrap().map(|entry| entry.unwrap().into_path());
+        let mut found = 0;
+        for folder in folders.filter(|folder| folder.join("Cargo.toml").exists()) {
+            let manifest = kopt_build::manifest::load(&folder, None, &folder).unwrap().unwrap();
+            if matches!(manifest.language, Language::C | Language::Cuda) {
+                let is_it = |one: &Example| one.op == manifest.op && one.backend == manifest.backend;
+                assert!(EXAMPLES.iter().any(is_it), "{folder}");
+                found += 1;
+            }
+        }
+        assert_eq!(found, EXAMPLES.len());
     }
 
     #[test]
