@@ -12,6 +12,9 @@ mod contest;
 #[path = "support/command.rs"]
 mod command;
 
+#[path = "support/history.rs"]
+mod history;
+
 use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

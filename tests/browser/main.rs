@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 mod devtools;
+#[path = "../support/history.rs"]
+mod history;
 #[allow(dead_code, reason = "shared with the tests of the gate")]
 #[path = "../gate/stage.rs"]
 mod requests;

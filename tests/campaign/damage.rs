@@ -3,8 +3,7 @@
 
 use std::fs;
 
-use git2::Signature;
-
+use crate::history::somebody;
 use crate::stage::{Campaign, Queue, Stage, header};
 
 /// A campaign that is over after two accepted rounds: a queue of two patches, and one that slows down between them.
@@ -153,7 +152,7 @@ fn a_branch_that_the_user_moved_is_put_back_and_what_stood_there_is_kept() {
     cut(&stage, &campaign, "learned", 2);
     let repository = stage.repository();
     let first = repository.find_commit(campaign.commits()[0]).unwrap();
-    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+    let who = somebody();
     let mine = repository.commit(None, &who, &who, "mine", &first.tree().unwrap(), &[&first]).unwrap();
     repository.reference(&format!("refs/heads/kopt/{}", campaign.name), mine, true, "").unwrap();
     stage.kopt(&["resume"]).exits(0).says("somebody has moved the branch").says("was put back");

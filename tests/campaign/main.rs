@@ -13,6 +13,8 @@ mod begin;
 mod by_hand;
 mod damage;
 mod disk;
+#[path = "../support/history.rs"]
+mod history;
 mod kills;
 mod pauses;
 mod queue;

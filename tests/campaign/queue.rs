@@ -1,9 +1,10 @@
 //! A queue with a patch of every kind: what comes of each, and that the history it leaves can be trusted.
 
-use git2::{Oid, Signature};
+use git2::Oid;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::history::somebody;
 use crate::stage::{Campaign, Queue, Stage, header};
 
 /// Every kind of patch, in the order of rounds from 2 on, and what comes of it.
@@ -177,7 +178,7 @@ pub fn replace_evidence(stage: &Stage, campaign: &Campaign<'_>, round: u32, chan
     let mut update = git2::build::TreeUpdateBuilder::new();
     update.upsert(path, repository.blob(changed.as_bytes()).unwrap(), git2::FileMode::Blob);
     let tree = repository.find_tree(update.create_updated(&repository, &tree).unwrap()).unwrap();
-    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+    let who = somebody();
     repository.commit(Some(&name), &who, &who, "other evidence", &tree, &[&parent]).unwrap()
 }
 
@@ -185,7 +186,7 @@ pub fn replace_evidence(stage: &Stage, campaign: &Campaign<'_>, round: u32, chan
 fn cannot_be_borrowed(stage: &Stage, campaign: &Campaign<'_>) {
     let repository = stage.repository();
     let [first, second] = [0, 1].map(|index| repository.find_commit(campaign.commits()[index]).unwrap());
-    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+    let who = somebody();
     let forged = |message: &str, files: &git2::Commit<'_>, on: &git2::Commit<'_>| {
         let tree = files.tree().unwrap();
         repository.commit(None, &who, &who, message, &tree, &[on]).unwrap().to_string()

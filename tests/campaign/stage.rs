@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::{IndexAddOption, Oid, Repository, Signature};
+use git2::{Oid, Repository};
 use serde_json::Value;
 
+use crate::history;
 use crate::sandbox::{Ran, Sandbox};
 
 /// The kernel's source, relative to the crate.
@@ -59,15 +60,7 @@ impl Stage {
     }
 
     pub fn commit(&self, message: &str) -> String {
-        let repository = self.repository();
-        let mut index = repository.index().unwrap();
-        index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
-        index.write().unwrap();
-        let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
-        let who = Signature::now("Somebody", "somebody@example.org").unwrap();
-        let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
-        let parents: Vec<_> = parent.iter().collect();
-        repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap().to_string()
+        history::commit(&self.repository(), message)
     }
 
     pub fn repository(&self) -> Repository {

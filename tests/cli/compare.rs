@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use git2::{IndexAddOption, Repository, Signature};
+use git2::Repository;
 use serde_json::Value;
 
+use crate::history;
 use crate::sandbox::{Ran, Sandbox};
 
 /// The same kernel, and yet other code.
@@ -31,16 +32,7 @@ pub fn changed(judge: &[&str]) -> Sandbox {
 }
 
 pub fn commit(sandbox: &Sandbox) -> String {
-    let repository = Repository::open(sandbox.path("")).unwrap();
-    let mut index = repository.index().unwrap();
-    index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
-    index.update_all(["*"], None).unwrap();
-    index.write().unwrap();
-    let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
-    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
-    let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
-    let parents: Vec<_> = parent.iter().collect();
-    repository.commit(Some("HEAD"), &who, &who, "change", &tree, &parents).unwrap().to_string()
+    history::commit(&Repository::open(sandbox.path("")).unwrap(), "change")
 }
 
 fn edit(sandbox: &Sandbox, path: &str, from: &str, to: &str) {

@@ -10,6 +10,8 @@ mod completions;
 mod doctor;
 mod examples;
 mod help;
+#[path = "../support/history.rs"]
+mod history;
 mod list;
 mod new;
 mod output;

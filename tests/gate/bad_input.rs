@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::history::somebody;
 use crate::sandbox::{Ran, Sandbox};
 use crate::stage::{ALPHA, MARK, Stage};
 
@@ -48,7 +49,7 @@ fn histories_without_a_common_commit_are_refused() {
     let stage = Stage::new();
     let repository = stage.repository();
     let tree = repository.head().unwrap().peel_to_tree().unwrap();
-    let who = git2::Signature::now("Somebody", "somebody@example.org").unwrap();
+    let who = somebody();
     let other = repository.commit(None, &who, &who, "another beginning", &tree, &[]).unwrap().to_string();
     stage.gate(&other, &[]).exits(96).says("have no commit in common");
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::history::somebody;
 use crate::sandbox::Ran;
 use crate::stage::{ALPHA, MARK, Stage};
 
@@ -14,7 +15,7 @@ fn merge(stage: &Stage) -> (String, String, String) {
     let find = |id: &str| repository.find_commit(git2::Oid::from_str(id).unwrap()).unwrap();
     let mut index = repository.merge_commits(&find(&base), &find(&request), None).unwrap();
     let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
-    let who = git2::Signature::now("Somebody", "somebody@example.org").unwrap();
+    let who = somebody();
     let merged = repository.commit(None, &who, &who, "Merge", &tree, &[&find(&base), &find(&request)]).unwrap();
     repository.set_head_detached(merged).unwrap();
     repository.checkout_head(Some(git2::build::CheckoutBuilder::new().force())).unwrap();

@@ -9,6 +9,8 @@
 mod audits;
 mod bad_input;
 mod github;
+#[path = "../support/history.rs"]
+mod history;
 mod outputs;
 mod pull_requests;
 #[allow(dead_code, reason = "shared with the tests of other commands")]

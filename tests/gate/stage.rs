@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use git2::build::CheckoutBuilder;
-use git2::{IndexAddOption, Oid, Repository, RepositoryInitOptions, ResetType, Signature};
+use git2::{Repository, RepositoryInitOptions, ResetType};
 
+use crate::history;
 use crate::sandbox::{Ran, Sandbox};
 
 /// Where the first kernel says what it takes.
@@ -73,21 +74,7 @@ impl Stage {
     }
 
     pub fn commit(&self, message: &str) -> String {
-        let repository = self.repository();
-        let tree = repository.find_tree(self.tree(&repository)).unwrap();
-        let who = Signature::now("Somebody", "somebody@example.org").unwrap();
-        let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
-        let parents: Vec<_> = parent.iter().collect();
-        repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap().to_string()
-    }
-
-    /// The working tree as git would commit it.
-    fn tree(&self, repository: &Repository) -> Oid {
-        let mut index = repository.index().unwrap();
-        index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
-        index.update_all(["*"], None).unwrap();
-        index.write().unwrap();
-        index.write_tree().unwrap()
+        history::commit(&self.repository(), message)
     }
 
     /// A commit on top of `main` that nothing checks out: a pull request.
@@ -95,8 +82,8 @@ impl Stage {
         change(self);
         let repository = self.repository();
         let main = repository.find_branch("main", git2::BranchType::Local).unwrap().get().peel_to_commit().unwrap();
-        let tree = repository.find_tree(self.tree(&repository)).unwrap();
-        let who = Signature::now("Somebody", "somebody@example.org").unwrap();
+        let tree = repository.find_tree(history::tree(&repository)).unwrap();
+        let who = history::somebody();
         let commit = repository.commit(None, &who, &who, message, &tree, &[&main]).unwrap();
         let mut force = CheckoutBuilder::new();
         force.force().remove_untracked(true);

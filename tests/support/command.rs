@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use git2::{IndexAddOption, Repository, Signature};
+use git2::Repository;
 
 use crate::Chance;
 use crate::contest::{ROOT, survivors};
+use crate::history;
 
 /// Kills come within this, which is about what a first comparison takes.
 const COMPARISON: Duration = Duration::from_millis(4000);
@@ -72,13 +73,7 @@ fn repository(folder: &Utf8Path) -> Utf8PathBuf {
     copy(&Utf8Path::new(ROOT).join("tests/fixtures/bout"), &place);
     fs::write(place.join("judge"), "share * 0.9\nnoise 0.002\n").unwrap();
     fs::write(place.join(".gitignore"), "/target\n").unwrap();
-    let repository = Repository::init(&place).unwrap();
-    let mut index = repository.index().unwrap();
-    index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
-    index.write().unwrap();
-    let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
-    let who = Signature::now("Somebody", "somebody@example.org").unwrap();
-    repository.commit(Some("HEAD"), &who, &who, "first", &tree, &[]).unwrap();
+    history::commit(&Repository::init(&place).unwrap(), "first");
     let kernel = place.join("kernels/softmax.c");
     let text = fs::read_to_string(&kernel).unwrap();
     fs::write(kernel, text.replace("* 2.0f", "* 3.0f")).unwrap();
