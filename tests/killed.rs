@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/chance.rs"]
+mod chance;
+
 #[path = "support/contest.rs"]
 mod contest;
 
@@ -26,6 +29,7 @@ use kopt_schema::exit::Exit;
 use kopt_schema::message::FailureKind;
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use chance::Chance;
 use contest::{Ended, Process, Referee, Ring, SHAPES, compile};
 
 /// Kills, if not asked for another number.
@@ -54,10 +58,7 @@ fn main() -> ExitCode {
     if let Some(code) = contest::serve_if_asked() {
         return code;
     }
-    #[allow(clippy::disallowed_methods, reason = "what whoever runs the test asks for")]
-    let asked = |name| std::env::var(name).ok();
-    let kills = asked("KOPT_KILLS").map_or(KILLS, |number| number.parse().unwrap());
-    let seed = asked("KOPT_KILL_SEED").map_or_else(secret, |seed| u64::from_str_radix(&seed, 16).unwrap());
+    let (kills, seed) = (chance::kills(KILLS), chance::seed());
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(VICTIMS.len() + 1);
     if !arguments.list {
@@ -71,10 +72,6 @@ fn main() -> ExitCode {
     let command = Trial::test("command", move || command::rounds(share(3), seed ^ 3).map_err(Failed::from));
     let trials = (0..).zip(VICTIMS).map(trial).chain([command]);
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
-}
-
-fn secret() -> u64 {
-    getrandom::u64().unwrap()
 }
 
 /// Kills the victim this many times, each time in a match of its own; the error says what came of it instead.
@@ -215,27 +212,4 @@ fn outcome(ended: &Ended, victim: Victim, struck: Struck) -> Result<String, Stri
 
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
-}
-
-/// Random moments from a seed (SplitMix64).
-pub struct Chance(pub u64);
-
-impl Chance {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to 1.
-    pub fn share(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Below a number; 0 if that is 0.
-    fn below(&mut self, number: usize) -> usize {
-        usize::try_from(self.bits() % number.max(1) as u64).unwrap()
-    }
 }

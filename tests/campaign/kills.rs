@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use crate::agents::agent;
+use crate::chance::{self, Chance};
 use crate::stage::{Queue, Stage, header};
 
 /// Kills, if not asked for another number.
@@ -44,7 +45,7 @@ fn a_queue_that_is_killed_again_and_again_comes_to_the_same_end() {
         .gains(&header("Fuse both passes", "Memory is read once."), "TIME=0.900", "TIME=0.800")
         .tries(&header("Skip a column", "Who sees it?"), "TIME=0.800;", "TIME=0.500;WRONG;")
         .gains(&header("Wider tile", "Fewer loads."), "TIME=0.800", "TIME=0.700");
-    survives(&stage, &["--patches", queue.folder()], Signal::KILL, asked("KOPT_KILLS", KILLS) * 2 / 3, 0);
+    survives(&stage, &["--patches", queue.folder()], Signal::KILL, chance::kills(KILLS) * 2 / 3, 0);
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_queue_that_is_interrupted_again_and_again_comes_to_the_same_end() {
         .tries(&header("Drop the return", "Nobody looks at it."), "return 0;", "return zero;")
         .gains(&header("Fuse both passes", "Memory is read once."), "TIME=0.900", "TIME=0.800")
         .gains(&header("Wider tile", "Fewer loads."), "TIME=0.800", "TIME=0.700");
-    survives(&stage, &["--patches", queue.folder()], Signal::INT, asked("KOPT_KILLS", KILLS).div_ceil(4), 2);
+    survives(&stage, &["--patches", queue.folder()], Signal::INT, chance::kills(KILLS).div_ceil(4), 2);
 }
 
 #[test]
@@ -74,24 +75,12 @@ case "$1.$2" in
 esac
 "#;
     let agent = agent(&stage, script);
-    survives(
-        &stage,
-        &["--agent", &agent, "--max-rounds", "6"],
-        Signal::KILL,
-        asked("KOPT_KILLS", KILLS).div_ceil(3),
-        1,
-    );
+    survives(&stage, &["--agent", &agent, "--max-rounds", "6"], Signal::KILL, chance::kills(KILLS).div_ceil(3), 1);
 }
 
-#[allow(clippy::disallowed_methods, reason = "what whoever runs the test asks for")]
-fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
-}
-
-#[allow(clippy::print_stderr, clippy::disallowed_methods, reason = "whoever runs the test wants to repeat it")]
+#[allow(clippy::print_stderr, reason = "whoever runs the test wants to repeat it")]
 fn survives(stage: &Stage, arguments: &[&str], signal: Signal, kills: u64, number: u64) {
-    let given = std::env::var("KOPT_KILL_SEED").ok();
-    let seed = given.map_or_else(|| getrandom::u64().unwrap(), |seed| u64::from_str_radix(&seed, 16).unwrap());
+    let seed = chance::seed();
     eprintln!("{kills} kills, KOPT_KILL_SEED={seed:016x}");
     let mut chance = Chance(seed ^ number);
     stage.optimize(arguments).exits(0);
@@ -200,18 +189,4 @@ fn survivor(folder: &Path) -> Option<String> {
             .any(|link| fs::read_link(entry.path().join(link)).is_ok_and(|path| path.starts_with(&folder)));
         is_below.then(|| fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().replace('\0', " "))
     })
-}
-
-/// Random moments from a seed (SplitMix64).
-struct Chance(u64);
-
-impl Chance {
-    /// From 0 to 1.
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }

@@ -11,6 +11,8 @@ mod agents;
 mod attacks;
 mod begin;
 mod by_hand;
+#[path = "../support/chance.rs"]
+mod chance;
 mod damage;
 mod disk;
 #[path = "../support/history.rs"]

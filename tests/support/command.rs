@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::Repository;
 
-use crate::Chance;
+use crate::chance::Chance;
 use crate::contest::{ROOT, survivors};
 use crate::history;
 
