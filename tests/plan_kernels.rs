@@ -6,16 +6,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/check.rs"]
+mod check;
+
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::cache::{Cache, Order};
 use kopt_build::manifest;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Manifest;
-use kopt_schema::message::{Message, Outcome, Trial};
+use kopt_schema::message::Outcome;
 use libtest_mimic::{Arguments, Completion, Failed};
+
+use check::{Checked, check};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -39,7 +44,7 @@ fn test(name: &str) -> Result<Completion, Failed> {
     }
     let candidate = compile(name, &example, manifest);
     for shape in SHAPES {
-        let (code, trials, said) = check(&candidate, &format!("/{shape}/"));
+        let Checked { code, trials, said } = check("softmax-cuda", &candidate, &format!("/{shape}/"), 60);
         if code == Some(Exit::NoDevice.code().into()) {
             return Ok(Completion::ignored_with("it compiles, and there is no device to run it"));
         }
@@ -64,24 +69,4 @@ fn compile(name: &str, example: &Utf8Path, manifest: Manifest) -> Utf8PathBuf {
     }
     let cache = Cache::new(Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).join("plan-kernels"));
     cache.candidate(&Order { folder: folder.to_owned(), manifest }).unwrap()
-}
-
-/// Runs `cargo kopt check` on the trials whose names contain `filter`: its exit code, what it found, and what it told people.
-fn check(candidate: &Utf8Path, filter: &str) -> (Option<i32>, Vec<Trial>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"));
-    command.args(["check", "-p", "softmax-cuda", "--message-format", "json", filter]).current_dir(ROOT);
-    let output = command
-        .env_remove("KOPT_SEED")
-        .env_remove("KOPT_SEEDS")
-        .env("KOPT_CANDIDATE", candidate)
-        .env("KOPT_TIMEOUT", "60")
-        .output()
-        .unwrap();
-    let messages = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let trial = |line: &[u8]| match serde_json::from_slice(line).unwrap() {
-        Message::Trial(trial) => Some(trial),
-        _ => None,
-    };
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), messages.filter_map(trial).collect(), said)
 }

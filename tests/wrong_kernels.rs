@@ -8,12 +8,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/check.rs"]
+mod check;
 #[path = "support/queue.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod queue;
 
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -24,7 +26,7 @@ use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::FailureKind::{
     self, Crashed, Exited, InputModified, OutOfBounds, ReturnedError, TimedOut, Unwritten, WrongValues,
 };
-use kopt_schema::message::{Message, Outcome, Trial};
+use kopt_schema::message::{Outcome, Trial};
 use libtest_mimic::{Arguments, Completion, Failed};
 
 use Found::{Always, AtOddSizes, Never, OnPlainInputs, Once, OnlyNearListed};
@@ -232,7 +234,8 @@ fn test(operator: &Operator, mistake: &Mistake, found: &Found) -> Result<Complet
     let _one_at_a_time = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     // An honest kernel tells whether there is a device: of a wrong one, an answer that there is none would be no answer.
     let honest = compile(operator, &example, manifest, &HONEST);
-    if check(operator, &honest, &format!("/{}/uniform", operator.odd)).code == Some(Exit::NoDevice.code().into()) {
+    let checked = check(operator, &honest, &format!("/{}/uniform", operator.odd));
+    if checked.found.code == Some(Exit::NoDevice.code().into()) {
         return Ok(Completion::ignored_with("it compiles, and there is no device to run it"));
     }
     judge(operator, &candidate, found)?;
@@ -283,31 +286,14 @@ fn files(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
 
 /// Runs `cargo kopt check` on the trials whose names contain `filter`. Who hangs is asked for one trial, and waited for a little.
 fn check<'a>(operator: &'a Operator, candidate: &Utf8Path, filter: &str) -> Checked<'a> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"));
-    command.args(["check", "-p", operator.package, "--message-format", "json", filter]).current_dir(ROOT);
-    let output = command
-        .env_remove("KOPT_SEED")
-        .env_remove("KOPT_SEEDS")
-        .env("KOPT_CANDIDATE", candidate)
-        .env("KOPT_TIMEOUT", if filter.ends_with("/uniform") { "3" } else { "60" })
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let messages = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let trial = |line: &[u8]| match serde_json::from_slice(line).unwrap() {
-        Message::Trial(trial) => Some(trial),
-        _ => None,
-    };
-    Checked { operator, code: output.status.code(), trials: messages.filter_map(trial).collect(), said }
+    let timeout_s = if filter.ends_with("/uniform") { 3 } else { 60 };
+    Checked { operator, found: check::check(operator.package, candidate, filter, timeout_s) }
 }
 
-/// What `check` found.
+/// What `check` found of an operator's kernel.
 struct Checked<'a> {
     operator: &'a Operator,
-    code: Option<i32>,
-    trials: Vec<Trial>,
-    /// What it told people.
-    said: String,
+    found: check::Checked,
 }
 
 impl Checked<'_> {
@@ -315,17 +301,18 @@ impl Checked<'_> {
     /// with a message that helps; and that the exit code says so.
     fn fails(&self, must: &dyn Fn(&Trial) -> bool, kinds: &[FailureKind]) -> Result<(), String> {
         let expected = if kinds.is_empty() { Exit::Ok } else { Exit::Incorrect };
-        if self.code != Some(i32::from(expected as u8)) {
-            return Err(format!("exit code {:?} instead of {}\n{}", self.code, expected as u8, self.said));
+        let check::Checked { code, trials, said } = &self.found;
+        if *code != Some(i32::from(expected as u8)) {
+            return Err(format!("exit code {code:?} instead of {}\n{said}", expected as u8));
         }
         for entry in self.operator.entries {
             let prefix = format!("{entry}/");
-            let mut trials = self.trials.iter().filter(|trial| trial.name.starts_with(&prefix));
-            if !trials.any(|trial| kinds.is_empty() || must(trial)) {
-                return Err(format!("no trial of {entry} was run\n{}", self.said));
+            let mut own = trials.iter().filter(|trial| trial.name.starts_with(&prefix));
+            if !own.any(|trial| kinds.is_empty() || must(trial)) {
+                return Err(format!("no trial of {entry} was run\n{said}"));
             }
         }
-        self.trials.iter().try_for_each(|trial| self.is_as_expected(trial, must(trial), kinds))
+        trials.iter().try_for_each(|trial| self.is_as_expected(trial, must(trial), kinds))
     }
 
     fn is_as_expected(&self, trial: &Trial, must_fail: bool, kinds: &[FailureKind]) -> Result<(), String> {
