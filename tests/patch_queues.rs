@@ -11,6 +11,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "support/judge.rs"]
+mod judge;
 #[path = "support/queue.rs"]
 mod queue;
 
@@ -18,13 +20,9 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_kopt::build::{self, Role};
 use cargo_kopt::context::Context;
-use cargo_kopt::manifest;
 use cargo_kopt::process::Interrupts;
 use cargo_kopt::sanitizer::{self, Finding};
-use cargo_kopt::shell::{Manner, Verbosity};
-use cargo_kopt::workspace::Workspace;
 use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::exit::Exit;
@@ -132,14 +130,6 @@ static DEVICE: Mutex<()> = Mutex::new(());
 
 static INTERRUPTS: LazyLock<Interrupts> = LazyLock::new(|| Interrupts::watch().unwrap());
 
-fn correctness(context: &Context, package: &str) -> Utf8PathBuf {
-    let workspace = Workspace::find(context, Some(&Utf8Path::new(ROOT).join("Cargo.toml"))).unwrap();
-    let member = workspace.member(package).unwrap();
-    let kernels = manifest::Found::read(context, &workspace, &[member]).kernels;
-    let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
-    build::executables(context, manner, &workspace, &kernels, Role::Correctness).unwrap().remove(0)
-}
-
 impl Example {
     /// Why the crate's kernels cannot be compiled here.
     fn cannot_compile(&self) -> Option<String> {
@@ -233,7 +223,7 @@ impl Example {
         let context = Context::of_process().map_err(|error| error.to_string())?;
         let scratch = tempfile::tempdir()?;
         let place = Utf8Path::from_path(scratch.path()).ok_or("the folder's name is no text")?;
-        let judge = self.judge.get_or_init(|| correctness(&context, &self.package));
+        let judge = self.judge.get_or_init(|| judge::of(&self.package).1);
         let version = (folder, &self.manifest);
         Ok(sanitizer::run(&context, &INTERRUPTS, version, judge, place).map_err(|error| error.to_string())?)
     }

@@ -1,6 +1,9 @@
 //! A match between an honest softmax and a bad one, held by a referee in a process of its own, in folders of its own, so
 //! that it can be killed, and so that everything it leaves behind is found: what `bad_contestants`, `killed` and `exploits` share.
 
+#[path = "judge.rs"]
+mod judge;
+
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,17 +12,16 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_kopt::build::{self, Role};
 use cargo_kopt::context::Context;
 use cargo_kopt::error::Result as KoptResult;
+use cargo_kopt::gate;
 use cargo_kopt::manifest::Kernel;
 use cargo_kopt::process::Interrupts;
 use cargo_kopt::referee::entrant::{self, Entrant, Version};
 use cargo_kopt::referee::seeds::Master;
 use cargo_kopt::referee::{Limits, Match, evidence};
-use cargo_kopt::shell::{Manner, Shell, Verbosity};
-use cargo_kopt::workspace::{Member, Workspace};
-use cargo_kopt::{gate, manifest};
+use cargo_kopt::shell::{Manner, Shell};
+use cargo_kopt::workspace::Member;
 use kopt_schema::evidence::{Evidence, Side, Terms};
 use kopt_schema::manifest::Backend;
 use kopt_schema::sandbox::Defence;
@@ -69,14 +71,8 @@ pub static GROUND: LazyLock<Ground> = LazyLock::new(|| ground(PACKAGE));
 
 /// The same of another example.
 pub fn ground(package: &str) -> Ground {
-    let context = Context::of_process().unwrap();
-    let root = Utf8Path::new(ROOT);
-    let workspace = Workspace::find(&context, Some(&root.join("Cargo.toml"))).unwrap();
-    let member = workspace.member(package).unwrap();
-    let kernel = manifest::Found::read(&context, &workspace, &[member]).kernels.remove(0);
-    let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
-    let built = build::executables(&context, manner, &workspace, std::slice::from_ref(&kernel), Role::Correctness);
-    Ground { judge: built.unwrap().remove(0), kernel }
+    let (kernel, judge) = judge::of(package);
+    Ground { judge, kernel }
 }
 
 /// Compiles `bad-contestants/softmax.c` with a misdeed, in place of the example's own kernel.

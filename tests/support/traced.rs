@@ -1,21 +1,21 @@
 //! Kernels of `transfer-kernels/` before a real judge: what `transfer` and its benchmark share.
 
+#[path = "judge.rs"]
+mod judge;
+
 use std::fs;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_kopt::build::{self, Role};
 use cargo_kopt::context::Context;
 use cargo_kopt::error::Result as KoptResult;
 use cargo_kopt::gate;
-use cargo_kopt::manifest::{self, Kernel};
+use cargo_kopt::manifest::Kernel;
 use cargo_kopt::process::Interrupts;
 use cargo_kopt::referee::entrant::{self, Entrant, Version};
 use cargo_kopt::referee::judge::Judge;
 use cargo_kopt::referee::seeds::Master;
 use cargo_kopt::referee::{Limits, Match};
-use cargo_kopt::shell::{Manner, Verbosity};
-use cargo_kopt::workspace::Workspace;
 use kopt_schema::bout::{JudgeReply, JudgeRequest};
 use kopt_schema::evidence::Evidence;
 
@@ -31,13 +31,7 @@ pub struct Ground {
 impl Ground {
     /// The example, built.
     pub fn of(package: &str) -> Self {
-        let context = Context::of_process().unwrap();
-        let workspace = Workspace::find(&context, Some(&Utf8Path::new(ROOT).join("Cargo.toml"))).unwrap();
-        let member = workspace.member(package).unwrap();
-        let kernel = manifest::Found::read(&context, &workspace, &[member]).kernels.remove(0);
-        let manner = Manner { verbosity: Verbosity::Quiet, ..Manner::default() };
-        let kernels = std::slice::from_ref(&kernel);
-        let judge = build::executables(&context, manner, &workspace, kernels, Role::Correctness).unwrap().remove(0);
+        let (kernel, judge) = judge::of(package);
         Self { kernel, judge }
     }
 
