@@ -49,13 +49,18 @@ impl Probe {
         self.text.lines().any(|line| line == "// only notes")
     }
 
+    /// Its source and header, where a crate has them.
+    fn lay_out(&self, folder: &Utf8Path) {
+        fs::create_dir(folder.join("kernels")).unwrap();
+        fs::write(folder.join("kernels/probe.c"), &self.text).unwrap();
+        fs::copy(Utf8Path::new(ROOT).join("tests/audit/probe.h"), folder.join("kernels/probe.h")).unwrap();
+    }
+
     /// Compiled as every kernel is, and audited.
     fn audit(&self, allow: &[String]) -> Audit {
         let scratch = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(scratch.path()).unwrap();
-        fs::create_dir(folder.join("kernels")).unwrap();
-        fs::write(folder.join("kernels/probe.c"), &self.text).unwrap();
-        fs::copy(Utf8Path::new(ROOT).join("tests/audit/probe.h"), folder.join("kernels/probe.h")).unwrap();
+        self.lay_out(folder);
         for blob in self.said("blob") {
             let bytes: Vec<u8> = blob.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
             fs::write(folder.join("kernels/blob.bin"), bytes).unwrap();
@@ -222,9 +227,7 @@ fn what_cannot_be_read_is_never_called_clean() {
     let probe = &Probe::all("honest")[0];
     let scratch = tempfile::tempdir().unwrap();
     let folder = Utf8Path::from_path(scratch.path()).unwrap();
-    fs::create_dir(folder.join("kernels")).unwrap();
-    fs::write(folder.join("kernels/probe.c"), &probe.text).unwrap();
-    fs::copy(Utf8Path::new(ROOT).join("tests/audit/probe.h"), folder.join("kernels/probe.h")).unwrap();
+    probe.lay_out(folder);
     kopt_build::compile::compile(folder, &probe.manifest(), &folder.join("out")).unwrap();
     let mut foreign = fs::read(folder.join("out/kernel.so")).unwrap();
     foreign[18..20].copy_from_slice(&183_u16.to_le_bytes());

@@ -1,7 +1,10 @@
 //! A copy of a fixture in a folder of its own, and the tool run in it.
 
+#[path = "../support/fixture.rs"]
+mod fixture;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
@@ -23,7 +26,7 @@ impl Sandbox {
     /// A copy of `tests/fixtures/<name>`.
     pub fn of(name: &str) -> Self {
         let sandbox = Self::empty();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name), &sandbox.path(""));
+        fixture::copy(name, &sandbox.path(""));
         sandbox
     }
 
@@ -129,17 +132,5 @@ impl Ran {
     /// The `reason` of each.
     pub fn reasons(&self) -> Vec<String> {
         self.messages().iter().map(|message| message["reason"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
     }
 }

@@ -1,6 +1,9 @@
 //! `cargo kopt compare` in a repository of its own, killed at random moments: what `killed` does to the command as a
 //! whole. The judge is the puppet of `fixtures/bout`, which builds in a second.
 
+#[path = "fixture.rs"]
+mod fixture;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use git2::Repository;
 
 use crate::chance::Chance;
-use crate::contest::{ROOT, survivors};
+use crate::contest::survivors;
 use crate::history;
 
 /// Kills come within this, which is about what a first comparison takes.
@@ -70,7 +73,7 @@ fn compare(repository: &Utf8Path, folder: &Utf8Path) -> Command {
 
 fn repository(folder: &Utf8Path) -> Utf8PathBuf {
     let place = folder.join("repository");
-    copy(&Utf8Path::new(ROOT).join("tests/fixtures/bout"), &place);
+    fixture::copy("bout", place.as_std_path());
     fs::write(place.join("judge"), "share * 0.9\nnoise 0.002\n").unwrap();
     fs::write(place.join(".gitignore"), "/target\n").unwrap();
     history::commit(&Repository::init(&place).unwrap(), "first");
@@ -78,18 +81,6 @@ fn repository(folder: &Utf8Path) -> Utf8PathBuf {
     let text = fs::read_to_string(&kernel).unwrap();
     fs::write(kernel, text.replace("* 2.0f", "* 3.0f")).unwrap();
     place
-}
-
-fn copy(from: &Utf8Path, to: &Utf8Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in from.read_dir_utf8().unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 /// Things half done: hidden names beside what is kept, lock files and worktrees of git, temporary files. The cache of
