@@ -27,18 +27,12 @@ pub fn bout(judge: &[&str]) -> Sandbox {
 /// The same, with other code in the working tree.
 pub fn changed(judge: &[&str]) -> Sandbox {
     let sandbox = bout(judge);
-    edit(&sandbox, "kernels/softmax.c", OTHER.0, OTHER.1);
+    sandbox.edit("kernels/softmax.c", OTHER.0, OTHER.1);
     sandbox
 }
 
 pub fn commit(sandbox: &Sandbox) -> String {
     history::commit(&Repository::open(sandbox.path("")).unwrap(), "change")
-}
-
-fn edit(sandbox: &Sandbox, path: &str, from: &str, to: &str) {
-    let text = sandbox.read(path);
-    assert!(text.contains(from), "no `{from}` in {path}");
-    sandbox.write(path, &text.replace(from, to));
 }
 
 /// Runs `compare` with a seed that is always the same: with secret ones, a control that fires once in 200 runs would
@@ -135,10 +129,10 @@ fn what_comes_of_it_is_the_exit_code() {
     // One repository, a commit each: the judge's source stays as it is, and is built once.
     let sandbox = changed(&[]);
     for (judge, code, told) in cases {
-        edit(&sandbox, "kernels/softmax.c", OTHER.1, OTHER.0);
+        sandbox.edit("kernels/softmax.c", OTHER.1, OTHER.0);
         sandbox.write("judge", &[judge, &["noise 0.002"]].concat().join("\n"));
         commit(&sandbox);
-        edit(&sandbox, "kernels/softmax.c", OTHER.0, OTHER.1);
+        sandbox.edit("kernels/softmax.c", OTHER.0, OTHER.1);
         let ran = compare(&sandbox, &["HEAD"]).exits(code).says(told);
         let built = ran.stderr.contains("Compiling bout");
         assert_eq!(built, judge == ["share * 1.1"], "{}", ran.stderr);
@@ -170,7 +164,7 @@ fn a_comparison_can_be_repeated_cut_short_and_kept_elsewhere() {
 #[test]
 fn equal_code_is_the_same_at_once_and_needs_no_judge() {
     let sandbox = bout(&[]);
-    edit(&sandbox, "kernels/softmax.c", "/* Never run", "/* A comment that\n   moves the lines.\n   Never run");
+    sandbox.edit("kernels/softmax.c", "/* Never run", "/* A comment that\n   moves the lines.\n   Never run");
     compare(&sandbox, &["HEAD"]).exits(100).says("ROLLED BACK: both compile to the same code");
     assert!(!sandbox.path("target/kopt/judge").exists());
     assert_eq!(evidence(&sandbox)["identical"], true);
@@ -207,21 +201,21 @@ fn a_version_without_the_kernel_is_named() {
     commit(&sandbox);
     compare(&sandbox, &["HEAD", "-p", "botu"]).exits(4).says("did you mean `bout`?");
     compare(&sandbox, &["HEAD", &plain]).exits(4).says("HEAD, ");
-    edit(&sandbox, "Cargo.toml", "backend = \"cpu\"", "backend = \"tpu\"");
+    sandbox.edit("Cargo.toml", "backend = \"cpu\"", "backend = \"tpu\"");
     compare(&sandbox, &["HEAD"]).exits(96).says("HEAD, the working tree: the manifest of `bout` is wrong");
 }
 
 #[test]
 fn a_version_that_does_not_compile_is_named_with_what_the_compiler_says() {
     let sandbox = bout(&[]);
-    edit(&sandbox, "kernels/softmax.c", "return 0;", "return nothing;");
+    sandbox.edit("kernels/softmax.c", "return 0;", "return nothing;");
     compare(&sandbox, &["HEAD"])
         .exits(101)
         .says("error: HEAD, the working tree, does not compile")
         .says("kernels/softmax.c does not compile")
         .says("nothing");
     commit(&sandbox);
-    edit(&sandbox, "kernels/softmax.c", "return nothing;", "return 0;");
+    sandbox.edit("kernels/softmax.c", "return nothing;", "return 0;");
     compare(&sandbox, &["HEAD"]).exits(101).says("error: BASE, HEAD (");
     let no_compiler = Ran::of(sandbox.command(&["compare", "HEAD~1"]).env("CC", "/no/such/compiler"));
     no_compiler.exits(97).says("cannot be compiled here").says("hint: ");
@@ -232,14 +226,14 @@ fn a_judge_that_does_not_build_is_a_failed_build() {
     let sandbox = bout(&[]);
     sandbox.write("benches/latency.rs", "fn main() { no_such_function() }");
     commit(&sandbox);
-    edit(&sandbox, "kernels/softmax.c", OTHER.0, OTHER.1);
+    sandbox.edit("kernels/softmax.c", OTHER.0, OTHER.1);
     compare(&sandbox, &["HEAD"]).exits(101).says("no_such_function");
 }
 
 #[test]
 fn versions_of_different_interfaces_are_not_compared() {
     let sandbox = bout(&[]);
-    edit(&sandbox, "kernels/softmax.h", "int64_t cols;", "int64_t cols;\n    float scale;");
+    sandbox.edit("kernels/softmax.h", "int64_t cols;", "int64_t cols;\n    float scale;");
     // As `cargo kopt bindings` would make them, which needs libclang.
     let digest = kopt_build::digest_of_bytes(sandbox.read("kernels/softmax.h").as_bytes());
     let bindings = sandbox.read("kernels/softmax.bindings.rs").replace("cols: i64,", "cols: i64,\n    pub scale: f32,");
@@ -250,22 +244,22 @@ fn versions_of_different_interfaces_are_not_compared() {
     sandbox.write("kernels/softmax.bindings.rs", &lines.collect::<String>());
     compare(&sandbox, &["HEAD"]).exits(96).says("`softmax_args`: only HEAD has field `scale`");
     let sandbox = bout(&[]);
-    edit(&sandbox, "Cargo.toml", "backend = \"cpu\"\n", "backend = \"cpu\"\ndtype = \"f16\"\n");
+    sandbox.edit("Cargo.toml", "backend = \"cpu\"\n", "backend = \"cpu\"\ndtype = \"f16\"\n");
     compare(&sandbox, &["HEAD"]).exits(96).says("`dtype` is f32 in BASE and f16 in HEAD");
 }
 
 #[test]
 fn only_shapes_of_both_are_compared_and_the_others_are_named() {
     let sandbox = changed(&["share * 0.9", "noise 0.002"]);
-    edit(&sandbox, "Cargo.toml", "{ rows = 8, cols = 64 }", "{ rows = 9, cols = 64 }");
-    edit(&sandbox, "Cargo.toml", "rows = 512, cols = 8", "rows = 511, cols = 8");
+    sandbox.edit("Cargo.toml", "{ rows = 8, cols = 64 }", "{ rows = 9, cols = 64 }");
+    sandbox.edit("Cargo.toml", "rows = 512, cols = 8", "rows = 511, cols = 8");
     compare(&sandbox, &["HEAD", "--shapes", "1x65"]).exits(96).says("did you mean `1x64`?");
     compare(&sandbox, &["HEAD", "--shapes", "64x1024,tall"]).exits(96).says("`tall` cannot be compared: sizes differ");
     compare(&sandbox, &["HEAD", "--shapes", "64x1024"])
         .exits(0)
         .says("Left out 1x64 (not asked for); 8x64 (only in BASE); 9x64 (only in HEAD); tall (sizes differ)");
-    edit(&sandbox, "Cargo.toml", "{ rows = 1, cols = 64 }", "{ rows = 2, cols = 64 }");
-    edit(&sandbox, "Cargo.toml", "{ rows = 64, cols = 1024 }", "{ rows = 65, cols = 1024 }");
+    sandbox.edit("Cargo.toml", "{ rows = 1, cols = 64 }", "{ rows = 2, cols = 64 }");
+    sandbox.edit("Cargo.toml", "{ rows = 64, cols = 1024 }", "{ rows = 65, cols = 1024 }");
     compare(&sandbox, &["HEAD"]).exits(96).says("no shape of bout in common").says("tall: sizes differ");
 }
 
@@ -297,7 +291,7 @@ fn a_workspace_in_a_folder_of_the_repository_is_compared_from_anywhere() {
     sandbox.write(".gitignore", "target\n");
     sandbox.write("deep/er/judge", "share * 0.9\nnoise 0.002\n");
     commit(&sandbox);
-    edit(&sandbox, "deep/er/kernels/softmax.c", OTHER.0, OTHER.1);
+    sandbox.edit("deep/er/kernels/softmax.c", OTHER.0, OTHER.1);
     compare(&sandbox, &["HEAD", "--manifest-path", "deep/er/Cargo.toml"]).exits(0).says("ACCEPTED");
     sandbox.kopt_in("deep/er/kernels", &["compare", "HEAD", "--quick", "--seed", "5eed"]).exits(0).says("ACCEPTED");
 }
@@ -307,9 +301,9 @@ fn a_workspace_in_a_folder_of_the_repository_is_compared_from_anywhere() {
 fn the_judge_is_always_that_of_the_base() {
     let sandbox = bout(&["share * 0.9", "noise 0.002"]);
     let first = commit(&sandbox);
-    edit(&sandbox, "benches/latency.rs", "Puppet", "Marionette");
+    sandbox.edit("benches/latency.rs", "Puppet", "Marionette");
     let second = commit(&sandbox);
-    edit(&sandbox, "kernels/softmax.c", OTHER.0, OTHER.1);
+    sandbox.edit("kernels/softmax.c", OTHER.0, OTHER.1);
     for (base, device) in [(&first, "Puppet"), (&second, "Marionette"), (&first, "Puppet"), (&second, "Marionette")] {
         compare(&sandbox, &[base, "--quick"]).exits(0).says(&format!("on {device} ("));
     }

@@ -44,6 +44,14 @@ impl Sandbox {
         fs::write(path, text).unwrap();
     }
 
+    /// Replaces a part of a file that must be there.
+    #[track_caller]
+    pub fn edit(&self, inside: &str, from: &str, to: &str) {
+        let text = self.read(inside);
+        assert!(text.contains(from), "no `{from}` in {inside}:\n{text}");
+        self.write(inside, &text.replace(from, to));
+    }
+
     /// Every file, sorted.
     pub fn files(&self) -> Vec<String> {
         let mut files = Vec::new();

@@ -64,9 +64,7 @@ impl Stage {
 
     #[track_caller]
     pub fn edit(&self, path: &str, from: &str, to: &str) {
-        let text = self.sandbox.read(path);
-        assert!(text.contains(from), "no `{from}` in {path}:\n{text}");
-        self.write(path, &text.replace(from, to));
+        self.sandbox.edit(path, from, to);
     }
 
     pub fn repository(&self) -> Repository {
