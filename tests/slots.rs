@@ -6,6 +6,9 @@
 #[path = "support/queue.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod queue;
+#[path = "support/training.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod subjects;
 
 use camino::Utf8Path;
 use kopt_build::cache::{Cache, Order};
@@ -14,8 +17,8 @@ use kopt_schema::training::{CallTime, Filling};
 use kopt_train::preset::{Sizes, sizes};
 use kopt_train::slots::Slots;
 use kopt_train::training::Training;
+use subjects::{ROOT, copied};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const STEPS: usize = 20;
 
 /// A copy of an example crate, changed, and compiled.
@@ -29,14 +32,7 @@ impl Kernel {
         let folder = tempfile::tempdir().unwrap();
         let to = Utf8Path::from_path(folder.path()).unwrap();
         let from = Utf8Path::new(ROOT).join("example-kernels").join(package);
-        std::fs::create_dir(to.join("kernels")).unwrap();
-        std::fs::copy(from.join("Cargo.toml"), to.join("Cargo.toml")).unwrap();
-        for entry in from.join("kernels").read_dir_utf8().unwrap() {
-            let entry = entry.unwrap();
-            let text = std::fs::read_to_string(entry.path()).unwrap();
-            let text = if entry.file_name().ends_with(".c") { change(text) } else { text };
-            std::fs::write(to.join("kernels").join(entry.file_name()), text).unwrap();
-        }
+        copied(&from, to, &change).unwrap();
         let manifest = kopt_build::manifest::load(to, Some(Utf8Path::new(ROOT)), to).unwrap().unwrap();
         let entries = kopt_build::bindings::load(to, &manifest, false).unwrap().layouts().unwrap();
         let order = Order { folder: to.to_owned(), manifest };
