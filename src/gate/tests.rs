@@ -228,6 +228,16 @@ fn a_clock_that_runs_slow_by_a_little_is_a_violation() {
 }
 
 #[test]
+fn what_is_slower_is_not_accused_for_what_the_books_count_beyond_its_clock() {
+    let slower = Times { cpu: [MS, MS * 145 / 100, MS], ..Times::honest([MS, MS * 142 / 100, MS]) };
+    let evidence = play(empty(), slower, slower);
+    assert_eq!(evidence.verdict.ruling, Ruling::RolledBack, "{:?}", evidence.verdict.reasons);
+    let moved = Times { cpu: [MS, 2 * MS, MS], ..slower };
+    let evidence = play(empty(), moved, moved);
+    assert_eq!(evidence.verdict.ruling, Ruling::IntegrityViolation, "{:?}", evidence.verdict.reasons);
+}
+
+#[test]
 fn a_gain_that_the_books_leave_in_doubt_is_not_accepted() {
     let times = Times::honest([MS, MS * 98 / 100, MS]);
     let mut evidence = play(empty(), times, times);

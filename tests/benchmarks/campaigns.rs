@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
         .chain(ON_A_GPU.into_iter().filter(named))
         .collect();
     let file = root.join("tests/benchmarks/campaigns.jsonl");
-    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == *key(&row.kernel))?;
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::rules(&row.key, key(&row.kernel)))?;
     let until = arguments.until();
     while Instant::now() < until {
         let missing = |kernel: &str| {

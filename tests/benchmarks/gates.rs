@@ -107,7 +107,7 @@ fn main() -> Result<(), Failure> {
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let key = measuring::key(&root, &measuring::REFEREE)?;
     let file = root.join("tests/benchmarks/gates.jsonl");
-    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| row.key == key)?;
+    let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::rules(&row.key, &key))?;
     if arguments.minutes > 0.0 {
         measure(&root, &key, &file, &mut rows, &arguments)?;
     }
