@@ -103,7 +103,7 @@ fn the_check_of_an_example_refuses_every_mutant() {
 }
 
 #[test]
-fn bounds_that_are_a_thousand_times_too_wide_are_found_and_better_ones_named() {
+fn bounds_that_are_thousands_of_times_too_wide_are_found_and_better_ones_named() {
     let sandbox = new_crate("demo-loose", &["--op", "softmax"]);
     sandbox.write("demo/src/lib.rs", &Sandbox::of("loose").read("lib.rs"));
     check(&sandbox, &["64x1024", "--seeds", "1"]).exits(0);
