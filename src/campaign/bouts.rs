@@ -29,7 +29,7 @@ const BASELINE_LAUNCHES: usize = 6;
 
 /// Seconds that a full validation may take. A comparison by hand has two minutes; a campaign has hours, and a gain that was seen
 /// and lacks a few launches to be confirmed, on a machine with much to do, is worth some more.
-const FULL_S: f64 = 240.0;
+const FULL_S: f64 = 480.0;
 
 /// Launches after which the end against the beginning is first looked at.
 const TOTAL_LAUNCHES: usize = 3;
@@ -171,9 +171,12 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
     terms.core.clone_from(&target.core_shapes);
     terms.trace = purpose == Purpose::Full;
     match purpose {
-        Purpose::Baseline => terms.looks = vec![BASELINE_LAUNCHES],
+        Purpose::Baseline => (terms.looks, terms.further_looks) = (vec![BASELINE_LAUNCHES], 0),
         // Nothing is decided by it, and what a campaign gained is mostly seen at once.
-        Purpose::Total => terms.looks.insert(0, TOTAL_LAUNCHES),
+        Purpose::Total => {
+            terms.looks.insert(0, TOTAL_LAUNCHES);
+            terms.further_looks = 0;
+        }
         Purpose::Full => terms.max_time_s = FULL_S,
         Purpose::Quick => {}
     }

@@ -99,11 +99,22 @@ impl Campaign<'_> {
         }
     }
 
-    /// A quick validation first, where the full one takes long and has more shapes.
+    /// A quick validation first, where the full one takes long, as things stand, and has more shapes.
     fn needs_quick(&self) -> bool {
         let Some(baseline) = &self.state().baseline else { return false };
         let fewer = self.target.representative_shapes.len() < self.target.target_shapes.len();
-        fewer && USUAL_LAUNCHES * baseline.launch_s > QUICK_BEYOND_S
+        fewer && USUAL_LAUNCHES * self.launch_s().unwrap_or(baseline.launch_s) > QUICK_BEYOND_S
+    }
+
+    /// Seconds of a launch when the version that stands was accepted: mostly far below what the baseline took. Evidence that
+    /// somebody has removed since is no reason to stop.
+    fn launch_s(&self) -> Option<f64> {
+        let accepted = self.state().last_accepted()?;
+        let measured = accepted.attempts.last()?.measured.iter().rfind(|measured| measured.level == Level::Full)?;
+        let found = self.evidence_of(accepted.number, measured).ok()?;
+        let launches: Vec<f64> =
+            found.stages.iter().flat_map(|stage| &stage.launches).map(|each| each.wall_s).collect();
+        (!launches.is_empty()).then(|| launches.iter().sum::<f64>() / launches.len() as f64)
     }
 
     /// Holds a match, keeps its evidence and writes down what came of it.

@@ -21,7 +21,7 @@ mod words;
 mod tests;
 
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
-use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Rule, Schedule, Slowdown, Standing, gain_of_log};
+use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Rule, Schedule, Shape, Slowdown, Standing, gain_of_log};
 
 pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
@@ -65,6 +65,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         give_up_alpha: GIVE_UP_ALPHA,
         confirmation_alpha: Schedule::standard().alpha(),
         confirmation_looks: CONFIRMATION_LOOKS,
+        further_looks: if quick || policy == Policy::Gate { 0 } else { FURTHER_LOOKS },
         weighted: policy == Policy::Gate,
         shape_alpha: rule.shape_alpha,
         control_alpha: CONTROL_ALPHA,
@@ -77,6 +78,9 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
 
 /// A gain's confirmation is looked at again where it is neither there nor ruled out.
 const CONFIRMATION_LOOKS: usize = 2;
+
+/// And a stage goes on where the gain is shown and only single shapes hold it up: they vary more than all together.
+const FURTHER_LOOKS: usize = 2;
 
 /// A quick comparison stops at this many launches.
 const QUICK_LAUNCHES: usize = 14;
@@ -138,9 +142,21 @@ fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
     }
 }
 
-/// Launches after which a stage is looked at, and the last of which ends it.
+/// Launches after which a stage is looked at, and the last of which ends it: those that were planned and, as long as only
+/// single shapes hold up a gain that is shown, half as many launches again. Such a look costs no error: what it accepts, an
+/// earlier one would have accepted but for these shapes.
 #[must_use]
 pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
+    let mut looks = planned_looks(evidence, stage);
+    for _ in 0..evidence.terms.further_looks {
+        let reached = looks.last().copied().filter(|last| *last <= stage.launches.len());
+        let Some(last) = reached.filter(|last| is_held_up(evidence, stage, *last)) else { break };
+        looks.push(last + last.div_ceil(2));
+    }
+    looks
+}
+
+fn planned_looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
     let terms = &evidence.terms;
     match (stage.kind, evidence.stages.first()) {
         (StageKind::Confirmation, Some(screen)) if !terms.looks.is_empty() => {
@@ -308,7 +324,13 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
     let names = |index: &usize| Series::of(evidence, screen, INCUMBENT, CANDIDATE).cases[*index].name.clone();
     match (stand(evidence, screen), confirmation.map(|stage| stand(evidence, stage))) {
         (Standing::Reject(reason), _) => (Ruling::RolledBack, vec![words::rejected(reason, &names, &evidence.terms)]),
-        (Standing::Undecided, _) => (Ruling::RolledBackNoise, vec![words::undecided(screen.launches.len())]),
+        (Standing::Undecided, _) => {
+            let launches = screen.launches.len();
+            let held_up = looks(evidence, screen).into_iter().rfind(|look| *look <= launches);
+            let held_up = held_up.is_some_and(|look| is_held_up(evidence, screen, look));
+            let why = if held_up { words::held_up(launches) } else { words::undecided(launches) };
+            (Ruling::RolledBackNoise, vec![why])
+        }
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
             if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| in_doubt(evidence)) {
                 return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
@@ -328,10 +350,26 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
 fn stand(evidence: &Evidence, stage: &Stage) -> Standing {
     let looks = looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len());
     let Some(look) = looks.max() else { return Standing::Undecided };
+    kopt_stats::standing(&seen(evidence, stage, look).shapes(), &rule(&evidence.terms), levels(evidence, stage))
+}
+
+/// Whether it is undecided after `look` launches though a gain is shown: a loss of some core shape is not ruled out.
+fn is_held_up(evidence: &Evidence, stage: &Stage, look: usize) -> bool {
+    let (series, rule) = (seen(evidence, stage, look), rule(&evidence.terms));
+    let stands = |shapes: &[Shape<'_>]| kopt_stats::standing(shapes, &rule, levels(evidence, stage));
+    let mut shapes = series.shapes();
+    let undecided = stands(&shapes) == Standing::Undecided;
+    shapes.iter_mut().for_each(|shape| shape.core = false);
+    undecided && matches!(stands(&shapes), Standing::Accept { .. })
+}
+
+fn seen(evidence: &Evidence, stage: &Stage, look: usize) -> Series {
     let seen = Stage { kind: stage.kind, launches: stage.launches[..look].to_vec() };
-    let series = Series::of(evidence, &seen, INCUMBENT, CANDIDATE);
-    let levels = Levels { accept: alpha_of(evidence, stage), give_up: evidence.terms.give_up_alpha };
-    kopt_stats::standing(&series.shapes(), &rule(&evidence.terms), levels)
+    Series::of(evidence, &seen, INCUMBENT, CANDIDATE)
+}
+
+fn levels(evidence: &Evidence, stage: &Stage) -> Levels {
+    Levels { accept: alpha_of(evidence, stage), give_up: evidence.terms.give_up_alpha }
 }
 
 /// The incumbent against itself, over all stages: a disturbance need not respect them.
@@ -349,13 +387,13 @@ fn control(evidence: &Evidence) -> Option<Effect> {
     Some(Effect::of(&gains))
 }
 
-/// The level of each look: a stage's error is spread evenly over its looks, so that the sum holds whatever the data.
+/// The level of each look: a stage's error is spread evenly over those planned, so that the sum holds whatever the data.
 fn alpha_of(evidence: &Evidence, stage: &Stage) -> f64 {
     let all = match stage.kind {
         StageKind::Screen => evidence.terms.screen_alpha,
         StageKind::Confirmation => evidence.terms.confirmation_alpha,
     };
-    all / looks(evidence, stage).len().max(1) as f64
+    all / planned_looks(evidence, stage).len().max(1) as f64
 }
 
 fn rule(terms: &Terms) -> Rule {

@@ -178,6 +178,46 @@ fn a_disturbed_launch_of_a_confirmation_gets_it_a_second_look() {
 }
 
 #[test]
+fn a_gain_that_a_noisy_shape_holds_up_is_looked_at_further() {
+    // The large shape gains; the small one does not, and is disturbed in every launch, to and fro.
+    let large = Times::honest([MS, MS * 7 / 10, MS]);
+    let small = |number: usize, part: u64| {
+        let ns = if number.is_multiple_of(2) { MS * (100 + part) / 100 } else { MS * 100 / (100 + part) };
+        Times::honest([MS, ns, MS])
+    };
+    let held = |terms: Terms, part: u64| {
+        let mut evidence = Evidence { terms, ..empty() };
+        for number in 0.. {
+            match next(&evidence) {
+                Next::Done => break,
+                Next::Confirm => evidence.stages.push(Stage { kind: StageKind::Confirmation, launches: Vec::new() }),
+                Next::Measure if evidence.stages.is_empty() => {
+                    evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
+                }
+                Next::Measure => {}
+            }
+            evidence.stages.last_mut().unwrap().launches.push(launch(number, small(number, part), large));
+        }
+        let launches = evidence.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>();
+        (verdict(&evidence), launches)
+    };
+    let terms = empty().terms;
+    let (found, launches) = held(terms.clone(), 16);
+    assert_eq!((found.ruling, launches), (Ruling::Accepted, vec![72, 72]), "{:?}", found.reasons);
+    let (found, launches) = held(Terms { further_looks: 0, ..terms.clone() }, 16);
+    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![48]));
+    assert!(found.reasons[0].contains("48 launches show a gain"), "{:?}", found.reasons);
+    // There is an end to it.
+    let (found, launches) = held(terms.clone(), 35);
+    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![108]));
+    // What has no gain gets no more than it had.
+    let no_gain = |number| launch(number, small(number, 16), small(number + 1, 16));
+    let launches = (0..48).map(no_gain).collect();
+    let evidence = Evidence { stages: vec![Stage { kind: StageKind::Screen, launches }], terms, ..empty() };
+    assert_eq!(next(&evidence), Next::Done);
+}
+
+#[test]
 fn a_no_op_is_rolled_back_as_the_same() {
     let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
     assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));

@@ -54,6 +54,10 @@ pub fn undecided(launches: usize) -> String {
     format!("{launches} launches show neither a gain nor that there is none")
 }
 
+pub fn held_up(launches: usize) -> String {
+    format!("{launches} launches show a gain, but leave the loss of a shape open")
+}
+
 pub fn not_confirmed() -> String {
     "the screen showed a gain, and fresh processes with new seeds did not confirm it".to_owned()
 }

@@ -147,6 +147,9 @@ pub struct Terms {
     /// How often the confirmation of a gain is looked at.
     #[serde(default = "once")]
     pub confirmation_looks: usize,
+    /// How many looks a stage gets beyond its own where a gain is shown and only single shapes hold it up.
+    #[serde(default)]
+    pub further_looks: usize,
     /// Whether a launch counts by how closely it measured a shape, and the incumbent by both of its processes.
     #[serde(default)]
     pub weighted: bool,
