@@ -31,6 +31,9 @@ const BASELINE_LAUNCHES: usize = 6;
 /// and lacks a few launches to be confirmed, on a machine with much to do, is worth some more.
 const FULL_S: f64 = 480.0;
 
+/// And a quick one: it only finds what is hopeless, and what is not is measured in full anyway.
+const QUICK_S: f64 = 30.0;
+
 /// Launches after which the end against the beginning is first looked at.
 const TOTAL_LAUNCHES: usize = 3;
 
@@ -178,7 +181,7 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
             terms.further_looks = 0;
         }
         Purpose::Full => terms.max_time_s = FULL_S,
-        Purpose::Quick => {}
+        Purpose::Quick => terms.max_time_s = QUICK_S,
     }
     Ok(terms)
 }

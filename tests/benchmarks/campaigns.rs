@@ -106,7 +106,11 @@ fn main() -> Result<(), Failure> {
 
 /// Runs one in a clone that is kept for the next, with what was built in it.
 fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
-    let place = root.join("target/kopt-campaigns");
+    // Those on a device may be held beside each other, which one clone would not bear.
+    let place = match ON_A_GPU.contains(&kernel) {
+        true => root.join(format!("target/kopt-campaigns-{kernel}")),
+        false => root.join("target/kopt-campaigns"),
+    };
     let head = git2::Repository::open(root)?.head()?.peel_to_commit()?.id();
     let repository = match git2::Repository::open(&place) {
         Ok(repository) => repository,
