@@ -95,8 +95,8 @@ pub struct Rule {
     /// Whether a gain is needed at all. Where not, a candidate passes by being no slower than `max_regression`, in the
     /// aggregate and in every core shape.
     pub require_gain: bool,
-    /// The one-sided level of each shape's bound. Not divided by the number of shapes: all must pass, so more shapes make
-    /// a false accept rarer, not more frequent.
+    /// The one-sided level of each shape's bound. For an accept not divided by the number of shapes: all must pass, so more
+    /// shapes make a false accept rarer, not more frequent. For calling one of them slower it is: there it is the other way round.
     pub shape_alpha: f64,
 }
 
