@@ -317,8 +317,8 @@ mod tests {
             let found: Vec<_> = audit.findings.iter().map(|one| (one.rule.as_str(), one.what.as_str())).collect();
             assert_eq!(found, [("device-cache-policy", "discard.global.L2")], "{before}");
         }
-        assert!(finds("@ %p1 ld.global.L1::evict_last.f32 %f1, [%rd1];", "device-cache-policy"));
-        assert!(finds("L1 : ld .global .L2::cache_hint .f32 %f1, [%rd1], %rd2;", "device-cache-policy"));
+        assert!(finds("@ %p1 ld.global.L1::evict_last.f32 %f1, [%rd1];", "device-cache-hint"));
+        assert!(finds("L1 : ld .global .L2::cache_hint .f32 %f1, [%rd1], %rd2;", "device-cache-hint"));
         // A name is no instruction.
         let named = ".visible .entry discard_evict_last(.param .u64 discard_evict_last_param_0)\n{ ld.param.u64 %rd1, [discard_evict_last_param_0]; }";
         assert_eq!(read(named).findings, []);

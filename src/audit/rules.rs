@@ -105,6 +105,7 @@ const FILES: &[(&str, &str)] = files![
     "device-import",
     "device-clock",
     "device-cache-policy",
+    "device-cache-hint",
     "launcher-import",
     "launcher-data",
     "launcher-constructor",

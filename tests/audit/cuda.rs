@@ -3,7 +3,7 @@
 use std::fs;
 
 use camino::Utf8Path;
-use kopt_schema::audit::{Audit, Stateless};
+use kopt_schema::audit::{Audit, Severity, Stateless};
 use kopt_schema::manifest::Language;
 use kopt_schema::queue::Truth;
 
@@ -37,9 +37,6 @@ fn kernel(before: &str, body: &str) -> String {
 
 #[test]
 fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
-    let policy = "unsigned long long p; asm volatile(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : \"=l\"(p)); v += (float)p;";
-    let hint = "unsigned long long p = 0x14F0000000000000ull; asm volatile(\"ld.global.L2::cache_hint.f32 %0, [%1], %2;\" : \"=f\"(v) : \"l\"(x), \"l\"(p));";
-    let last = "asm volatile(\"ld.global.L1::evict_last.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));";
     let timer = "unsigned long long t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); v += (float)t;";
     let discard = "asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(y));";
     let label = "unsigned t; asm volatile(\"{ here: mov.u32 /* not a comment's end */\\n %0,\\n %%clock; }\" : \"=r\"(t)); v += (float)t;";
@@ -73,9 +70,6 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
         ("", timer, "device-clock", "%globaltimer"),
         ("", "float *p = (float *)malloc(4 * n); p[n - 1] = v; v += p[i]; free(p);", "device-allocation", "malloc"),
         ("#include <cstdio>", "printf(\"%d\\n\", i);", "device-output", "vprintf"),
-        ("", last, "device-cache-policy", "ld.global.L1::evict_last.f32"),
-        ("", policy, "device-cache-policy", "createpolicy.fractional.L2::evict_last.b64"),
-        ("", hint, "device-cache-policy", "ld.global.L2::cache_hint.f32"),
         ("", discard, "device-cache-policy", "discard.global.L2"),
     ];
     for (before, body, rule, what) in cases {
@@ -87,6 +81,25 @@ fn device_code_that_remembers_or_looks_at_the_clock_is_found() {
         if found.instruction.is_some() {
             assert!(found.source.is_some(), "{found:?}");
         }
+    }
+}
+
+#[test]
+fn hints_to_the_cache_are_noted_and_fine() {
+    let policy = "unsigned long long p; asm volatile(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : \"=l\"(p)); v += (float)p;";
+    let hint = "unsigned long long p = 0x14F0000000000000ull; asm volatile(\"ld.global.L2::cache_hint.f32 %0, [%1], %2;\" : \"=f\"(v) : \"l\"(x), \"l\"(p));";
+    let last = "asm volatile(\"ld.global.L1::evict_last.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));";
+    let cases = [
+        (last, "ld.global.L1::evict_last.f32"),
+        (policy, "createpolicy.fractional.L2::evict_last.b64"),
+        (hint, "ld.global.L2::cache_hint.f32"),
+    ];
+    for (body, what) in cases {
+        let Some(audit) = audited(&kernel("", body)) else { return };
+        let found = audit.findings.iter().find(|finding| finding.rule == "device-cache-hint" && finding.what == what);
+        let found = found.unwrap_or_else(|| panic!("{what}: {:#?}", audit.findings));
+        assert_eq!(found.severity, Severity::Note, "{found:?}");
+        assert_ne!(audit.stateless, Stateless::Violated, "{:#?}", audit.findings);
     }
 }
 

@@ -82,8 +82,8 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 17] = [
     ("f902501cd16b", "79d32dcae27f", "decisions on a gain on a GPU: as the one before"),
     (
         "47dc13541ecd",
-        "141bded106f5",
-        "exploits: as the one before; what is refused is not refused for a shape that is open",
+        "92a03f6cc1ba",
+        "exploits: as the one before, what is refused is not refused for a shape that is open; and hints to the cache, which no exploit on a processor has, are noted instead of refused",
     ),
     (
         "ed5fbb8de258",
@@ -109,7 +109,7 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 17] = [
     ),
     (
         "498c0bfd9273",
-        "141bded106f5",
+        "92a03f6cc1ba",
         "exploits: as the one before, none of them is decided by whether a gate is clear; and audit and sanitizers refuse more than they did",
     ),
     (
@@ -156,12 +156,12 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 17] = [
     ),
     (
         "169c70a64769",
-        "141bded106f5",
+        "92a03f6cc1ba",
         "exploits: since then the judge flushes the caches, deals and compares otherwise and asks for one call at a time, a trace that leaves a doubt is \
          repeated, gates and sanitizers see more, what cannot be read is refused, no call returns from a signal, and exploits for devices stand \
          beside these, and audit and sanitizers refuse more: what was refused is, for the same reasons or for one more, and `tests/exploits.rs` shows it for each",
     ),
-    ("68120f3e710e", "141bded106f5", "exploits: as above; these are decided without a trace"),
+    ("68120f3e710e", "92a03f6cc1ba", "exploits: as above; these are decided without a trace"),
 ];
 
 /// The same for rows of campaigns and of gates, which rest on every ruling, those on what is slower among them.
