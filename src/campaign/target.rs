@@ -287,7 +287,8 @@ fn volume(shape: &Shape) -> f64 {
 
 /// A device's name as part of a file name: `intel-xeon`.
 fn short(device: &str) -> String {
-    let lower = device.to_lowercase();
+    // Not the family and model of a processor.
+    let lower = device.split(" (").next().unwrap_or(device).to_lowercase();
     let plain = ["(r)", "(tm)", "processor", "cpu", "@"].iter().fold(lower, |text, word| text.replace(word, " "));
     let words: Vec<String> = plain
         .split_whitespace()
@@ -324,6 +325,7 @@ mod tests {
     #[test]
     fn devices_make_short_names() {
         assert_eq!(short("Intel(R) Xeon(R) Processor @ 2.10GHz"), "intel-xeon-210ghz");
+        assert_eq!(short("Intel(R) Xeon(R) Processor (family 6, model 143)"), "intel-xeon");
         assert_eq!(short("NVIDIA H200"), "nvidia-h200");
         assert_eq!(short("??"), "device");
     }

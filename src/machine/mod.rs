@@ -16,7 +16,7 @@ pub fn facts() -> Machine {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let load = load();
     Machine {
-        processor: processor(&cpuinfo),
+        processor: kopt_schema::machine::processor(&cpuinfo),
         cores: std::thread::available_parallelism().map_or(0, std::num::NonZeroUsize::get),
         system: format!("{} {}", line("/proc/sys/kernel/ostype"), line("/proc/sys/kernel/osrelease")).trim().to_owned(),
         load_before: load,
@@ -47,16 +47,6 @@ fn nvidia() -> Option<String> {
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
-}
-
-fn processor(cpuinfo: &str) -> String {
-    // x86 names the model; Arm only its implementer and part.
-    let value = |key: &str| {
-        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        lines.clone().find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
-    };
-    let arm = || Some(format!("CPU implementer {} part {}", value("CPU implementer")?, value("CPU part")?));
-    value("model name").or_else(arm).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 /// A moment, in UTC.
@@ -123,14 +113,5 @@ mod tests {
             assert_eq!(Moment { seconds }.minute(), text);
         }
         assert_eq!(Moment { seconds: 951_782_467 }.compact(), "20000229-000107");
-    }
-
-    #[test]
-    fn processors_are_named_as_they_name_themselves() {
-        assert_eq!(processor("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags: x\n"), "Some CPU @ 2 GHz");
-        assert_eq!(processor("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"), "CPU implementer 0x41 part 0xd0c");
-        assert_eq!(processor(""), std::env::consts::ARCH);
-        let here = facts();
-        assert!(here.cores > 0 && !here.system.is_empty());
     }
 }

@@ -133,6 +133,9 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         campaigns.iter().rev().find(|(_, target)| target.kernel == kernel).ok_or("there is no campaign")?;
     eprintln!("`cargo kopt verify kopt/{} --all` in {place} measures its commits once more", target.campaign);
     let state = journal::look(&folder.events()).map_err(|error| error.to_string())?;
+    // What a patch is worth on one machine need not be what it is worth on another.
+    let elsewhere = truth_file(root, kernel)?.filter(|truth| !target.target_device.starts_with(&truth.device));
+    let disturbed = elsewhere.map(|truth| format!("on {}, and truth is of {}", target.target_device, truth.device));
     Ok(Row {
         key: String::new(),
         kernel: kernel.to_owned(),
@@ -142,7 +145,7 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         accepting_s: accepting(&std::fs::read_to_string(folder.events())?),
         total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
         patches: patches(&state),
-        disturbed: None,
+        disturbed,
     })
 }
 
@@ -167,12 +170,21 @@ fn patches(state: &State) -> BTreeMap<String, String> {
     state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
 }
 
+/// What was measured of the patches of a queue, if anything was.
+fn truth_file(root: &Utf8Path, kernel: &str) -> Result<Option<TruthFile>, Failure> {
+    let path = root.join("example-kernels").join(kernel).join("patches/truth.toml");
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(toml::from_str(&std::fs::read_to_string(path)?)?))
+}
+
 /// What is known of the patches of a queue: what was measured, or what their headers say.
 fn truths(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
-    let folder = root.join("example-kernels").join(kernel).join("patches");
-    if let Ok(text) = std::fs::read_to_string(folder.join("truth.toml")) {
-        return Ok(toml::from_str::<TruthFile>(&text)?.patches);
+    if let Some(truth) = truth_file(root, kernel)? {
+        return Ok(truth.patches);
     }
+    let folder = root.join("example-kernels").join(kernel).join("patches");
     let mut truths = Vec::new();
     for entry in folder.read_dir_utf8()? {
         let entry = entry?;

@@ -132,7 +132,7 @@ const ATTEMPTS: usize = 3;
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
-    ["model name", "flags", "Features"].map(line).join("\n")
+    format!("{}\n{}\n{}", kopt_schema::machine::processor(&text), line("flags"), line("Features"))
 }
 
 fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildError> {

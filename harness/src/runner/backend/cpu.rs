@@ -295,9 +295,5 @@ fn aligned(bytes: &[u8]) -> Vec<u64> {
 
 /// The processor's name.
 pub(crate) fn device_name() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let value = |key: &str| info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
-    value("model name")
-        .or_else(|| value("CPU part"))
-        .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+    kopt_schema::machine::processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
