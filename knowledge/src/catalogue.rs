@@ -23,6 +23,7 @@ const EMBEDDED: &[(&str, &str)] = embedded![
     "column-walk-for-sums",
     "few-rows-path-for-many-rows",
     "few-rows-path",
+    "finer-last-round",
     "float4-accesses",
     "gradients-from-one-read",
     "gradients-of-few-rows-side-by-side",
