@@ -143,15 +143,19 @@ fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
 }
 
 /// Launches after which a stage is looked at, and the last of which ends it: those that were planned and, as long as only
-/// single shapes hold up a gain that is shown, half as many launches again. Such a look costs no error: what it accepts, an
-/// earlier one would have accepted but for these shapes.
+/// single shapes hold up a gain that is shown, half as many launches again, if that can settle it. Such a look costs no error:
+/// what it accepts, an earlier one would have accepted but for these shapes.
 #[must_use]
 pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
     let mut looks = planned_looks(evidence, stage);
-    for _ in 0..evidence.terms.further_looks {
-        let reached = looks.last().copied().filter(|last| *last <= stage.launches.len());
-        let Some(last) = reached.filter(|last| is_held_up(evidence, stage, *last)) else { break };
-        looks.push(last + last.div_ceil(2));
+    let half_again = |launches: usize| launches + launches.div_ceil(2);
+    for left in (1..=evidence.terms.further_looks.min(FURTHER_LOOKS)).rev() {
+        let Some(last) = looks.last().copied().filter(|last| *last <= stage.launches.len()) else { break };
+        let furthest = (0..left).fold(last, |launches, _| half_again(launches));
+        if !is_held_up(evidence, stage, last) || !would_pass(evidence, stage, last, furthest) {
+            break;
+        }
+        looks.push(half_again(last));
     }
     looks
 }
@@ -361,6 +365,12 @@ fn is_held_up(evidence: &Evidence, stage: &Stage, look: usize) -> bool {
     let undecided = stands(&shapes) == Standing::Undecided;
     shapes.iter_mut().for_each(|shape| shape.core = false);
     undecided && matches!(stands(&shapes), Standing::Accept { .. })
+}
+
+/// Whether it would be accepted after `launches` like those until `look`.
+fn would_pass(evidence: &Evidence, stage: &Stage, look: usize, launches: usize) -> bool {
+    let (series, levels) = (seen(evidence, stage, look), levels(evidence, stage));
+    kopt_stats::would_pass(&series.shapes(), &rule(&evidence.terms), levels.accept, launches)
 }
 
 fn seen(evidence: &Evidence, stage: &Stage, look: usize) -> Series {

@@ -207,9 +207,11 @@ fn a_gain_that_a_noisy_shape_holds_up_is_looked_at_further() {
     let (found, launches) = held(Terms { further_looks: 0, ..terms.clone() }, 16);
     assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![48]));
     assert!(found.reasons[0].contains("48 launches show a gain"), "{:?}", found.reasons);
-    // There is an end to it.
+    let (found, launches) = held(terms.clone(), 21);
+    assert_eq!((found.ruling, launches), (Ruling::Accepted, vec![108, 108]), "{:?}", found.reasons);
+    // What 108 launches would not settle is left at 48.
     let (found, launches) = held(terms.clone(), 35);
-    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![108]));
+    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![48]));
     // What has no gain gets no more than it had.
     let no_gain = |number| launch(number, small(number, 16), small(number + 1, 16));
     let launches = (0..48).map(no_gain).collect();

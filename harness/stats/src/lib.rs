@@ -54,4 +54,6 @@ pub use rank::mann_whitney;
 pub use rule::{Policy, Rule, UnknownPolicy};
 pub use sequential::{Schedule, false_accept_bound};
 pub use slowdown::{Part, Slowdown, SlowdownLevels, slowdown};
-pub use standing::{LEAST_TO_CONFIRM, Levels, Reason, Shape, Standing, TRADE_OFF_ALPHA, launches_to_confirm, standing};
+pub use standing::{
+    LEAST_TO_CONFIRM, Levels, Reason, Shape, Standing, TRADE_OFF_ALPHA, launches_to_confirm, standing, would_pass,
+};

@@ -114,17 +114,26 @@ const WIDER: f64 = 3.0;
 #[must_use]
 pub fn launches_to_confirm(shapes: &[Shape], rule: &Rule, accept: f64, numbers: RangeInclusive<usize>) -> usize {
     let most = *numbers.end();
+    numbers.into_iter().find(|launches| passes_after(shapes, rule, accept, *launches, WIDER)).unwrap_or(most)
+}
+
+/// Whether gains like these, spread as they are, would pass at `accept` if there were this many launches of them.
+///
+/// # Panics
+/// When the shapes have different numbers of launches.
+#[must_use]
+pub fn would_pass(shapes: &[Shape], rule: &Rule, accept: f64, launches: usize) -> bool {
+    passes_after(shapes, rule, accept, launches, 1.0)
+}
+
+fn passes_after(shapes: &[Shape], rule: &Rule, accept: f64, launches: usize, wider: f64) -> bool {
     let gains: Vec<&[f64]> = shapes.iter().map(|shape| shape.gains).collect();
-    let wider = |gains: &[f64], launches: usize| {
+    let after = |gains: &[f64]| {
         let seen = Effect::of(gains);
-        Effect { deviation: WIDER * seen.deviation, launches, effective: launches as f64, ..seen }
+        Effect { deviation: wider * seen.deviation, launches, effective: launches as f64, ..seen }
     };
-    let together = combine(&gains);
-    let is_enough = |launches: &usize| {
-        let effects: Vec<Effect> = gains.iter().map(|gains| wider(gains, *launches)).collect();
-        passes(shapes, &effects, &wider(&together, *launches), rule, accept)
-    };
-    numbers.into_iter().find(is_enough).unwrap_or(most)
+    let effects: Vec<Effect> = gains.iter().map(|gains| after(gains)).collect();
+    passes(shapes, &effects, &after(&combine(&gains)), rule, accept)
 }
 
 fn rejection(shapes: &[Shape], effects: &[Effect], aggregate: &Effect, rule: &Rule, alpha: f64) -> Option<Reason> {
