@@ -149,6 +149,7 @@ fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
 pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
     let mut looks = planned_looks(evidence, stage);
     let half_again = |launches: usize| launches + launches.div_ceil(2);
+    // Never more than today's, as evidence is a file and can hold anything.
     for left in (1..=evidence.terms.further_looks.min(FURTHER_LOOKS)).rev() {
         let Some(last) = looks.last().copied().filter(|last| *last <= stage.launches.len()) else { break };
         let furthest = (0..left).fold(last, |launches, _| half_again(launches));

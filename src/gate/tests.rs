@@ -125,7 +125,12 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
 }
 
 /// Runs the referee's loop on launches that are always the same but for a little noise.
-pub(super) fn play(mut evidence: Evidence, small: Times, large: Times) -> Evidence {
+pub(super) fn play(evidence: Evidence, small: Times, large: Times) -> Evidence {
+    play_each(evidence, |number| launch(number, small, large))
+}
+
+/// The same on launches that differ.
+fn play_each(mut evidence: Evidence, launched: impl Fn(usize) -> LaunchRecord) -> Evidence {
     for number in 0.. {
         match next(&evidence) {
             Next::Done => break,
@@ -135,7 +140,7 @@ pub(super) fn play(mut evidence: Evidence, small: Times, large: Times) -> Eviden
             }
             Next::Measure => {}
         }
-        let (mut launch, asked) = (launch(number, small, large), unsettled(&evidence));
+        let (mut launch, asked) = (launched(number), unsettled(&evidence));
         launch.cases.retain(|case| asked.is_empty() || asked.contains(&case.case));
         evidence.stages.last_mut().unwrap().launches.push(launch);
     }
@@ -186,20 +191,10 @@ fn a_gain_that_a_noisy_shape_holds_up_is_looked_at_further() {
         Times::honest([MS, ns, MS])
     };
     let held = |terms: Terms, part: u64| {
-        let mut evidence = Evidence { terms, ..empty() };
-        for number in 0.. {
-            match next(&evidence) {
-                Next::Done => break,
-                Next::Confirm => evidence.stages.push(Stage { kind: StageKind::Confirmation, launches: Vec::new() }),
-                Next::Measure if evidence.stages.is_empty() => {
-                    evidence.stages.push(Stage { kind: StageKind::Screen, launches: Vec::new() });
-                }
-                Next::Measure => {}
-            }
-            evidence.stages.last_mut().unwrap().launches.push(launch(number, small(number, part), large));
-        }
-        let launches = evidence.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>();
-        (verdict(&evidence), launches)
+        let evidence = Evidence { terms, ..empty() };
+        let played = play_each(evidence, |number| launch(number, small(number, part), large));
+        let launches = played.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>();
+        (played.verdict, launches)
     };
     let terms = empty().terms;
     let (found, launches) = held(terms.clone(), 16);

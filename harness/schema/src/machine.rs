@@ -1,4 +1,5 @@
-//! `machine.json`: what was measured of a machine, kept with everything that can be made again.
+//! A machine: what its processor is called, and `machine.json`, what was measured of it, kept with everything that can be
+//! made again.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +7,8 @@ use crate::evidence::Ceilings;
 use crate::manifest::Backend;
 
 /// What a processor is called, by the system's list of them: as it names itself or, on Arm, by its implementer and part. In
-/// virtual machines that is often a name without a number, which generations of processors share; then also by its family and model, as
-/// figures of one of them say nothing of another.
+/// virtual machines that is often a name without a number, which generations of processors share; then also by its family and
+/// model, as figures of one of them say nothing of another.
 #[must_use]
 pub fn processor(cpuinfo: &str) -> String {
     let value = |key: &str| {

@@ -73,8 +73,9 @@ pub struct Levels {
 
 /// Where a candidate stands. The aggregate is the geometric mean over all shapes, core or not.
 ///
-/// *Credibly* slower means that the one-sided bound, all shapes together, excludes zero and the estimate reaches the figure named. Of several
-/// shapes that reject, the slowest is named. With fewer than two launches, or no shapes, nothing is decided.
+/// *Credibly* slower means that the one-sided bound, at a level that the shapes share, excludes zero and the estimate reaches
+/// the figure named. Of several shapes that reject, the slowest is named. With fewer than two launches, or no shapes, nothing is
+/// decided.
 ///
 /// # Panics
 /// When the shapes have different numbers of launches.
