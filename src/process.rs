@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use kopt_schema::exit::Exit;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::context::Context;
@@ -101,6 +102,16 @@ impl Group {
             return Err(Error::new(Exit::Internal, "a process has no usable number"));
         };
         Ok(Self { leader, id, reaped: false })
+    }
+
+    /// Keeps the leader's first thread on one processor, where the system lets it: those that take turns are timed on the same.
+    pub fn keep_on(&self, processor: usize) {
+        let mut only = CpuSet::new();
+        // A set has room for 1024.
+        if processor < CpuSet::MAX_CPU {
+            only.set(processor);
+            let _ = sched_setaffinity(Some(self.id), &only);
+        }
     }
 
     /// How the leader ended, if it has. What it left behind is ended then, before its number can be given away.

@@ -118,6 +118,7 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
         started: vec![0, 1, 2],
         ended: vec![0, 1, 2],
         outputs: vec![0, 1, 2],
+        processor: Some(1),
         wall_s: 0.1,
         idle_s: vec![0.0; 3],
         cases: vec![case("small", small), case("large", large)],

@@ -125,6 +125,7 @@ fn launch(names: &[&str], share: f64) -> LaunchRecord {
         started: vec![0, 1, 2],
         ended: vec![2, 1, 0],
         outputs: vec![1, 0, 2],
+        processor: Some(1),
         wall_s: 0.1,
         idle_s: vec![0.0; 3],
         cases: names.iter().map(case).collect(),

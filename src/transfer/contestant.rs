@@ -67,6 +67,11 @@ impl<'a> Contestant<'a> {
         Ok(Self { group, requests, replies, unread: Vec::new(), printed, interrupts })
     }
 
+    /// Keeps it on one processor from now on: threads that it has started for a device stay free.
+    pub(super) fn keep_on(&self, processor: usize) {
+        self.group.keep_on(processor);
+    }
+
     /// One request, one reply within `limit`, and the seconds between them by our own clock.
     pub(super) fn ask(
         &mut self,

@@ -127,14 +127,16 @@ impl<'a> Course<'a> {
         Ok((launches, noisy))
     }
 
-    /// Three fresh trainers, one step each in turn; every order is followed by its reverse, so that who comes first and who
-    /// comes last is the same in the end.
+    /// Three fresh trainers, one step each in turn on the same processor; every order is followed by its reverse, so that who
+    /// comes first and who comes last is the same in the end.
     fn launch(&mut self, fillings: [&Filling; 2], steps: usize, order: u64) -> Found<Launch> {
         let mut order = Order(order);
         let mut contestants = Vec::new();
         for who in 0..WHO.len() {
             contestants.push(self.load(who, fillings[who % 2], None)?);
         }
+        let here = rustix::thread::sched_getcpu();
+        contestants.iter().for_each(|contestant| contestant.keep_on(here));
         let mut launch = Launch::default();
         let mut turn = [0, 1, 2];
         for step in 0..WARM_UP.max(2) + steps {

@@ -52,6 +52,9 @@ struct Row {
     key: String,
     kernel: String,
     date: String,
+    /// Where the kernel ran.
+    #[serde(default)]
+    device: String,
     /// Seconds of the campaign, the judge's build among them.
     seconds: f64,
     /// Of these, until the baseline was measured.
@@ -81,6 +84,7 @@ fn main() -> Result<(), Failure> {
         .collect();
     let file = root.join("tests/benchmarks/campaigns.jsonl");
     let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::rules(&row.key, key(&row.kernel)))?;
+    rows.iter_mut().try_for_each(|row| mark_elsewhere(&root, row))?;
     let until = arguments.until();
     while Instant::now() < until {
         let missing = |kernel: &str| {
@@ -97,9 +101,19 @@ fn main() -> Result<(), Failure> {
         eprintln!("{kernel}: {:.0} s, total {:+.1} %", row.seconds, 100.0 * row.total.unwrap_or(0.0));
         resumable::append(&file, &row)?;
         rows.push(row);
+        rows.iter_mut().try_for_each(|row| mark_elsewhere(&root, row))?;
     }
     if arguments.report {
         println!("{}", tables(&root, &kernels, &rows)?);
+    }
+    Ok(())
+}
+
+/// Marks a row of another machine than `truth.toml` is of: what a patch is worth on one need not be what it is worth there.
+fn mark_elsewhere(root: &Utf8Path, row: &mut Row) -> Result<(), Failure> {
+    let elsewhere = truth_file(root, &row.kernel)?.filter(|truth| !row.device.starts_with(&truth.device));
+    if let Some(truth) = elsewhere {
+        row.disturbed.get_or_insert(format!("on {}, and truth is of {}", row.device, truth.device));
     }
     Ok(())
 }
@@ -133,19 +147,17 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         campaigns.iter().rev().find(|(_, target)| target.kernel == kernel).ok_or("there is no campaign")?;
     eprintln!("`cargo kopt verify kopt/{} --all` in {place} measures its commits once more", target.campaign);
     let state = journal::look(&folder.events()).map_err(|error| error.to_string())?;
-    // What a patch is worth on one machine need not be what it is worth on another.
-    let elsewhere = truth_file(root, kernel)?.filter(|truth| !target.target_device.starts_with(&truth.device));
-    let disturbed = elsewhere.map(|truth| format!("on {}, and truth is of {}", target.target_device, truth.device));
     Ok(Row {
         key: String::new(),
         kernel: kernel.to_owned(),
         date: target.created[..10].to_owned(),
+        device: target.target_device.clone(),
         seconds: (10.0 * state.elapsed_s).round() / 10.0,
         baseline_s: (10.0 * state.rounds.first().map_or(0.0, |round| round.began_s)).round() / 10.0,
         accepting_s: accepting(&std::fs::read_to_string(folder.events())?),
         total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
         patches: patches(&state),
-        disturbed,
+        disturbed: None,
     })
 }
 
@@ -236,7 +248,8 @@ fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
     others.sort();
     others.dedup();
     let gain = patch.aggregate.map_or(f64::NAN, |aggregate| aggregate.gain);
-    let wrong = (accepted > 0 && patch.truth != Truth::Helps) || (gain >= MUST && accepted < outcomes.len());
+    let helps = patch.truth == Truth::Helps && patch.aggregate.is_none_or(|aggregate| aggregate.high > 0.0);
+    let wrong = (accepted > 0 && !helps) || (gain >= MUST && accepted < outcomes.len());
     let shown = if gain.is_nan() { String::new() } else { format!("{:+.1} %", 100.0 * gain) };
     let mark = if wrong { " **wrong**" } else { "" };
     format!(

@@ -258,7 +258,7 @@ fn source_digest(folder: &Utf8Path, candidate: &Utf8Path) -> Result<String, Fail
 /// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
 fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
     let runner = root.join("harness/src/runner");
-    let common = ["duel.rs", "memory.rs", "blueprint.rs", "arena.rs", "worker.rs", "contestant.rs"];
+    let common = ["duel.rs", "processor.rs", "memory.rs", "blueprint.rs", "arena.rs", "worker.rs", "contestant.rs"];
     let common = common.map(|file| runner.join(file));
     let own = match backend {
         "cpu" => vec!["backend/cpu.rs", "backend/cpu/flush.rs"],

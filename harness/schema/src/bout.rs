@@ -297,6 +297,9 @@ pub struct LaunchRecord {
     pub ended: Vec<usize>,
     /// Which output memory each contestant had.
     pub outputs: Vec<usize>,
+    /// The processor that all of them were kept on, by its number. None on a GPU, and where the system would not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<usize>,
     /// Seconds from the first start to the last end.
     pub wall_s: f64,
     /// Seconds of processor time that each contestant used while it was to wait.

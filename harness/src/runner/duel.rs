@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::{FailureKind, Launch, LaunchCase, Message};
 use kopt_schema::wire::Request;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use super::contestant::{Contestant, Loss};
 use super::latency::Pool;
 use super::lease::Lease;
 use super::output::Output;
-use super::prepare;
+use super::{prepare, processor};
 use crate::kernel::{Case, Kernel};
 use crate::package::{EntryLayout, Package};
 use crate::tensor::Draw;
@@ -112,6 +112,9 @@ impl Duel {
         });
         ready?;
         let mut contestants: Vec<Contestant> = started.into_iter().map(|(_, contestant)| contestant).collect();
+        if self.manifest.backend == Backend::Cpu {
+            processor::keep_here(contestants.iter().map(Contestant::id));
+        }
         let mut order: Vec<usize> = (0..self.cases.len()).collect();
         for index in (1..order.len()).rev() {
             order.swap(index, draw.between(0, index));

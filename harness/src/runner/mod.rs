@@ -8,7 +8,7 @@
 //! | `reference` | what is expected of large products, by the device |
 //! | `certify` | wrong results handed to the crate's own check |
 //! | `latency`, `measurement`, `duel` | criterion benches, and two candidates in lock step |
-//! | `lease` | who times on a GPU has it alone |
+//! | `lease`, `processor` | who times on a GPU has it alone; contestants take turns on one processor |
 //! | `blueprint`, `arena`, `memory`, `arguments` | judge-owned memory and the bytes of a call |
 //! | `prepare` | weights that are prepared once a step, the only legal cache |
 //! | `judge` | the judge of a bout: memory, launches, and what contestants may not do |
@@ -41,6 +41,7 @@ mod measurement;
 mod memory;
 mod output;
 mod prepare;
+mod processor;
 mod reference;
 mod room;
 mod sandbox;

@@ -111,6 +111,7 @@ fn stage(kind: StageKind, launches: usize, share: f64, words: &str) -> Stage {
             started: vec![0, 1, 2],
             ended: vec![0, 1, 2],
             outputs: vec![0, 1, 2],
+            processor: Some(1),
             wall_s: 0.1,
             idle_s: vec![0.0; 3],
             cases: (0..SHAPES.len()).map(case).collect(),

@@ -12,6 +12,7 @@ use super::watch::{self, Watch};
 use super::{Entrant, Judge};
 use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
+use crate::runner::processor;
 use crate::tensor::Draw;
 
 /// One batch of four is compared in full; which, nobody can know.
@@ -73,6 +74,8 @@ struct Batch {
 struct Launch<'a> {
     judge: &'a mut Judge,
     runners: Vec<Runner>,
+    /// Where all of them run.
+    processor: Option<usize>,
     draw: Draw,
     checked: usize,
     /// Seconds for the blocks of a shape.
@@ -90,11 +93,11 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, shapes: &[String])
         deck.shuffle();
         deck.hand_out(&outputs);
     }
-    let runners = start(judge, &started, &outputs)?;
+    let (runners, processor) = start(judge, &started, &outputs)?;
     let wanted = |case: &usize| shapes.is_empty() || shapes.contains(&judge.cases[*case].shape.name);
     let wanted: Vec<usize> = (0..judge.cases.len()).filter(wanted).collect();
     let blocks_s = if wanted.len() < judge.cases.len() { LEFT_S } else { BLOCKS_S };
-    let mut launch = Launch { judge, runners, draw, checked: 0, blocks_s };
+    let mut launch = Launch { judge, runners, processor, draw, checked: 0, blocks_s };
     // Nobody has vouched for the candidate: what cannot be told apart is its own.
     launch.sweep(CANDIDATE.min(count - 1), None)?;
     let order = permutation(wanted.len(), &mut launch.draw);
@@ -111,7 +114,8 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, shapes: &[String])
 }
 
 /// Starts the processes in the order given, and gets all of them ready at once: loading is slow on a GPU.
-fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<Vec<Runner>, Forfeit> {
+/// Then they stay on one processor, which is returned, where that can be had.
+fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Runner>, Option<usize>), Forfeit> {
     let forfeit = |contestant: usize| move |loss: Loss| super::forfeit(contestant, None, loss);
     let mut runners = Vec::new();
     for contestant in started {
@@ -133,10 +137,12 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<Vec<Runn
     ready?;
     // What loading and mapping took is no work while it was to wait.
     runners.iter_mut().for_each(|(_, runner)| runner.watch = Watch::new(runner.contestant.id()));
+    let mut processor = None;
     if halts(judge) {
+        processor = processor::keep_here(runners.iter().map(|(_, runner)| runner.contestant.id()));
         runners.iter().for_each(|(_, runner)| runner.contestant.halt());
     }
-    Ok(runners.into_iter().map(|(_, runner)| runner).collect())
+    Ok((runners.into_iter().map(|(_, runner)| runner).collect(), processor))
 }
 
 /// Whether contestants are stopped while they wait: then no thread, no timer and no child of theirs works ahead or
@@ -457,7 +463,8 @@ impl Launch<'_> {
         }
         self.take_back(&outputs)?;
         let wall_s = begun.elapsed().as_secs_f64();
-        Ok(LaunchRecord { seed: seed.to_owned(), started, ended, outputs, wall_s, idle_s, cases })
+        let (seed, processor) = (seed.to_owned(), self.processor);
+        Ok(LaunchRecord { seed, started, ended, outputs, processor, wall_s, idle_s, cases })
     }
 }
 
