@@ -181,7 +181,8 @@ fn terms(target: &Target, purpose: Purpose) -> Result<Terms> {
             terms.further_looks = 0;
         }
         Purpose::Full => terms.max_time_s = FULL_S,
-        Purpose::Quick => terms.max_time_s = QUICK_S,
+        // What is not hopeless is measured in full, which shows it and confirms it.
+        Purpose::Quick => (terms.max_time_s, terms.confirmation_looks) = (QUICK_S, 0),
     }
     Ok(terms)
 }

@@ -107,7 +107,7 @@ pub fn next(evidence: &Evidence) -> Next {
     // The last look that was reached. What it has shown is not looked at again.
     let Some(reached) = looks.iter().copied().filter(|look| *look <= launches).max() else { return Next::Measure };
     match (lead(evidence, stage), stage.kind) {
-        (Lead::Shown, StageKind::Screen) => Next::Confirm,
+        (Lead::Shown, StageKind::Screen) if evidence.terms.confirmation_looks > 0 => Next::Confirm,
         (Lead::Undecided, _) if launches < last => Next::Measure,
         // A true gain in noisy books: what is shown by the clock is worth as many launches again.
         (Lead::Shown, StageKind::Confirmation) if launches < 2 * reached && in_doubt(evidence) => Next::Measure,
@@ -346,6 +346,9 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
         (Standing::Accept { .. }, Some(Standing::Reject(reason))) => {
             let why = words::rejected(reason, &names, &evidence.terms);
             (Ruling::RolledBackNoise, vec![words::not_confirmed(), why])
+        }
+        (Standing::Accept { .. }, _) if evidence.terms.confirmation_looks == 0 => {
+            (Ruling::RolledBackNoise, vec![words::screened()])
         }
         (Standing::Accept { .. }, _) => (Ruling::RolledBackNoise, vec![words::not_confirmed()]),
     }

@@ -11,7 +11,7 @@ use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
 
-use super::{CANDIDATE, Next, below_floor, is_refused, next, placeholder, terms, unsettled, verdict};
+use super::{CANDIDATE, Next, below_floor, is_refused, next, placeholder, terms, unsettled, verdict, words};
 
 /// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
 /// processor time.
@@ -181,6 +181,18 @@ fn a_disturbed_launch_of_a_confirmation_gets_it_a_second_look() {
     let further = play(evidence, small, large);
     assert_eq!(further.stages[1].launches.len(), 15);
     assert_eq!(further.verdict.ruling, Ruling::Accepted, "{:?}", further.verdict.reasons);
+}
+
+#[test]
+fn where_nothing_is_to_be_confirmed_a_gain_ends_the_screen_and_is_not_accepted() {
+    let gain = Times::honest([MS, MS * 9 / 10, MS]);
+    let mut evidence = empty();
+    evidence.terms.confirmation_looks = 0;
+    let played = play(evidence, gain, gain);
+    assert_eq!((played.stages.len(), played.stages[0].launches.len()), (1, 6));
+    assert_eq!(played.verdict.ruling, Ruling::RolledBackNoise);
+    assert_eq!(played.verdict.reasons[0], words::screened());
+    assert_eq!(play(empty(), gain, gain).verdict.ruling, Ruling::Accepted, "the same, confirmed");
 }
 
 #[test]

@@ -58,6 +58,10 @@ pub fn held_up(launches: usize) -> String {
     format!("{launches} launches show a gain, but leave the loss of a shape open")
 }
 
+pub fn screened() -> String {
+    "a gain was shown; a full validation is to confirm it".to_owned()
+}
+
 pub fn not_confirmed() -> String {
     "the screen showed a gain, and fresh processes with new seeds did not confirm it".to_owned()
 }

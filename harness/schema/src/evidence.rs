@@ -144,7 +144,7 @@ pub struct Terms {
     pub give_up_alpha: f64,
     /// Error of the confirmation over all its looks.
     pub confirmation_alpha: f64,
-    /// How often the confirmation of a gain is looked at.
+    /// How often the confirmation of a gain is looked at. Where it is not at all, there is none, and nothing is accepted.
     #[serde(default = "once")]
     pub confirmation_looks: usize,
     /// How many looks a stage gets beyond its own where a gain is shown and only single shapes hold it up.
