@@ -120,6 +120,16 @@ struct ApplicabilityTable {
     when: Option<String>,
 }
 
+/// A geometric mean.
+fn mean_gain<'a>(evidence: impl Iterator<Item = &'a Evidence>) -> Option<f64> {
+    let (mut logarithms, mut count) = (0.0, 0);
+    for measured in evidence {
+        logarithms += measured.gain.ln_1p();
+        count += 1;
+    }
+    (count > 0).then(|| (logarithms / f64::from(count)).exp_m1())
+}
+
 impl Entry {
     /// Reads the entry in `file`, whose name gives the id.
     ///
@@ -136,8 +146,15 @@ impl Entry {
     /// The gain over all measurements, as a geometric mean; none where nothing was measured.
     #[must_use]
     pub fn measured_gain(&self) -> Option<f64> {
-        let logarithms: f64 = self.evidence.iter().map(|measured| measured.gain.ln_1p()).sum();
-        (!self.evidence.is_empty()).then(|| (logarithms / self.evidence.len() as f64).exp_m1())
+        mean_gain(self.evidence.iter())
+    }
+
+    /// The least and the largest gain that devices have: what helps on one processor can cost another.
+    #[must_use]
+    pub fn range_of_gains(&self) -> Option<(f64, f64)> {
+        let on = |device: &String| mean_gain(self.evidence.iter().filter(move |measured| measured.device == *device));
+        let gains = || self.evidence.iter().filter_map(|measured| on(&measured.device));
+        Some((gains().reduce(f64::min)?, gains().reduce(f64::max)?))
     }
 
     /// Whether the entry is for this kernel at the shape whose sizes `scope` gives.

@@ -144,18 +144,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the measurements are on the entry's side.
+    /// Whether the measurements are on the entry's side, on one device at least: its text tells of the others.
     fn figures(&mut self, entry: &Entry) {
         let contradicted = "a finding that contradicts an entry changes its conditions or its kind";
-        match (entry.kind, entry.measured_gain()) {
+        match (entry.kind, entry.range_of_gains()) {
             (Kind::Technique, None) => {
                 self.wrong(&["kind".into()], "a technique without evidence", "measure it, and add [[evidence]]");
             }
-            (Kind::Technique, Some(gain)) if gain < LEAST_GAIN => {
+            (Kind::Technique, Some((_, gain))) if gain < LEAST_GAIN => {
                 let message = format!("a technique, and its evidence is {:+.1} %", 100.0 * gain);
                 self.wrong(&["kind".into()], message, contradicted);
             }
-            (Kind::AntiPattern, Some(gain)) if gain >= LEAST_GAIN && entry.category != Category::OverFitting => {
+            (Kind::AntiPattern, Some((gain, _))) if gain >= LEAST_GAIN && entry.category != Category::OverFitting => {
                 let message = format!("an anti-pattern, and its evidence is {:+.1} %", 100.0 * gain);
                 self.wrong(&["kind".into()], message, contradicted);
             }
@@ -276,6 +276,9 @@ takeaway = "Do not retry."
         }
         let slower = changed(TECHNIQUE, "gain = 0.21\nlow = 0.20", "gain = -0.21\nlow = -0.22");
         assert_eq!(slower, [(Some("kind".into()), "a technique, and its evidence is -11.1 %".into())]);
+        let elsewhere = TECHNIQUE[TECHNIQUE.find("[[evidence]]").unwrap()..].replace("a core", "another");
+        let elsewhere = elsewhere.replace("gain = 0.21\nlow = 0.20", "gain = -0.41\nlow = -0.42");
+        assert_eq!(findings(&format!("{TECHNIQUE}\n{elsewhere}")), [], "another device may lose");
         let unmeasured = findings(&TECHNIQUE[..TECHNIQUE.find("[[evidence]]").unwrap()]);
         assert_eq!(unmeasured, [(Some("kind".into()), "a technique without evidence".into())]);
     }
