@@ -1,5 +1,6 @@
 //! Whole campaigns on the examples, each with the crate's own queue in a clone of this repository: which patches were
-//! accepted, beside what each is really worth (`patches/truth.toml`). One that needs a device is held where it is named.
+//! accepted, beside what each is really worth on that machine (`patches/truth.toml`, `patches/truth-elsewhere.toml`). One that
+//! needs a device is held where it is named.
 //!
 //!     cargo bench --bench campaigns -- [--minutes 30] [--only softmax-cpu] [--report]
 //!
@@ -13,7 +14,7 @@ mod measuring;
 #[path = "../support/resumable.rs"]
 mod resumable;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Instant;
 
@@ -109,11 +110,11 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Marks a row of another machine than `truth.toml` is of: what a patch is worth on one need not be what it is worth there.
+/// Marks a row of a machine that no truth is of: what a patch is worth on one need not be what it is worth on another.
 fn mark_elsewhere(root: &Utf8Path, row: &mut Row) -> Result<(), Failure> {
-    let elsewhere = truth_file(root, &row.kernel)?.filter(|truth| !row.device.starts_with(&truth.device));
-    if let Some(truth) = elsewhere {
-        row.disturbed.get_or_insert(format!("on {}, and truth is of {}", row.device, truth.device));
+    let truths = truth_files(root, &row.kernel)?;
+    if !truths.is_empty() && truths.iter().all(|truth| truth.device != row.device) {
+        row.disturbed.get_or_insert(format!("on {}, where truth was not measured", row.device));
     }
     Ok(())
 }
@@ -182,20 +183,16 @@ fn patches(state: &State) -> BTreeMap<String, String> {
     state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
 }
 
-/// What was measured of the patches of a queue, if anything was.
-fn truth_file(root: &Utf8Path, kernel: &str) -> Result<Option<TruthFile>, Failure> {
-    let path = root.join("example-kernels").join(kernel).join("patches/truth.toml");
-    if !path.exists() {
-        return Ok(None);
-    }
-    Ok(Some(toml::from_str(&std::fs::read_to_string(path)?)?))
+/// What was measured of the patches of a queue, one file a machine.
+fn truth_files(root: &Utf8Path, kernel: &str) -> Result<Vec<TruthFile>, Failure> {
+    let folder = root.join("example-kernels").join(kernel).join("patches");
+    let files = ["truth.toml", "truth-elsewhere.toml"].map(|name| folder.join(name));
+    let read = |path: &Utf8PathBuf| Ok(toml::from_str(&std::fs::read_to_string(path)?)?);
+    files.iter().filter(|path| path.exists()).map(read).collect()
 }
 
-/// What is known of the patches of a queue: what was measured, or what their headers say.
-fn truths(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
-    if let Some(truth) = truth_file(root, kernel)? {
-        return Ok(truth.patches);
-    }
+/// What is known of the patches of a queue that nobody has measured: what their headers say.
+fn said(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
     let folder = root.join("example-kernels").join(kernel).join("patches");
     let mut truths = Vec::new();
     for entry in folder.read_dir_utf8()? {
@@ -211,24 +208,24 @@ fn truths(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
     Ok(truths)
 }
 
-/// A row a patch: its worth, and how often it was accepted.
+/// A table a kernel and machine, a row a patch: its worth there, and how often it was accepted.
 fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Failure> {
     let mut text = String::new();
     for kernel in kernels {
         let (of_kernel, disturbed): (Vec<&Row>, Vec<&Row>) =
             rows.iter().filter(|row| row.kernel == *kernel).partition(|row| row.disturbed.is_none());
-        let longest = of_kernel.iter().fold(0.0_f64, |longest, row| longest.max(row.accepting_s));
-        let times: Vec<String> = of_kernel.iter().map(|row| format!("{:.0}", row.seconds)).collect();
-        let totals: Vec<String> =
-            of_kernel.iter().map(|row| format!("{:+.0} %", 100.0 * row.total.unwrap_or(0.0))).collect();
-        text.push_str(&format!(
-            "\n{kernel}: {} campaigns, seconds {}; longest from an accept to its commit {longest:.1} s; total {}\n\n| patch | is | gain | accepted | otherwise |\n|---|---|---:|---:|---|\n",
-            of_kernel.len(),
-            times.join(", "),
-            totals.join(", ")
-        ));
-        for patch in truths(root, kernel)? {
-            text.push_str(&line(&patch, &of_kernel));
+        let mut truths: Vec<(String, Vec<PatchTruth>)> =
+            truth_files(root, kernel)?.into_iter().map(|truth| (truth.device, truth.patches)).collect();
+        if truths.is_empty() {
+            let devices: BTreeSet<&String> = of_kernel.iter().map(|row| &row.device).collect();
+            let said = said(root, kernel)?;
+            truths.extend(devices.into_iter().map(|device| (device.clone(), said.clone())));
+        }
+        for (device, patches) in truths {
+            let there: Vec<&Row> = of_kernel.iter().copied().filter(|row| row.device == device).collect();
+            if !there.is_empty() {
+                text.push_str(&table(kernel, &device, &patches, &there));
+            }
         }
         for row in disturbed {
             let why = row.disturbed.as_deref().unwrap_or_default();
@@ -238,6 +235,20 @@ fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Fai
         }
     }
     Ok(text)
+}
+
+fn table(kernel: &str, device: &str, patches: &[PatchTruth], rows: &[&Row]) -> String {
+    let longest = rows.iter().fold(0.0_f64, |longest, row| longest.max(row.accepting_s));
+    let times: Vec<String> = rows.iter().map(|row| format!("{:.0}", row.seconds)).collect();
+    let totals: Vec<String> = rows.iter().map(|row| format!("{:+.0} %", 100.0 * row.total.unwrap_or(0.0))).collect();
+    let mut text = format!(
+        "\n{kernel} on {device}: {} campaigns, seconds {}; longest from an accept to its commit {longest:.1} s; total {}\n\n| patch | is | gain | accepted | otherwise |\n|---|---|---:|---:|---|\n",
+        rows.len(),
+        times.join(", "),
+        totals.join(", ")
+    );
+    patches.iter().for_each(|patch| text.push_str(&line(patch, rows)));
+    text
 }
 
 fn line(patch: &PatchTruth, rows: &[&Row]) -> String {

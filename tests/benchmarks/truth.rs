@@ -21,7 +21,7 @@ use std::process::Command;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_build::cache::{Cache, Order};
 use kopt_schema::candidate::Candidate;
-use kopt_schema::manifest::Manifest;
+use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::{Launch, Message};
 use kopt_schema::queue::{Gain, PatchTruth, ShapeTruth, Truth, TruthFile};
 use kopt_stats::{gain_of_log, mean_interval};
@@ -167,10 +167,14 @@ impl Queue {
         let key = format!("{}-{objects}", &self.code[..12]);
         let older = arguments.also.as_ref().map(|code| format!("{code}-{objects}"));
         let file = self.folder.join("patches/truth.jsonl");
+        // A patch is worth something else on another processor.
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let here = (self.manifest.backend == Backend::Cpu).then(|| kopt_schema::machine::processor(&cpuinfo));
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
-            if row.patch == patch.name && (row.key == key || Some(&row.key) == older.as_ref()) {
+            let counts = row.key == key || Some(&row.key) == older.as_ref();
+            if row.patch == patch.name && counts && here.as_ref().is_none_or(|here| *here == row.device) {
                 rows.push(row);
             }
         }

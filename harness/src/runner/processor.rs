@@ -1,4 +1,4 @@
-//! Which processor contestants run on: all of a launch on the same one.
+//! Which processor contestants run on: all of a launch, and of a trace, on the same one.
 //!
 //! Left to the system, one contestant stays on one processor for most of a launch and the other on another, and processors
 //! of a machine that is shared differ: who else runs on the same core slows one of the two down, for seconds. Launches of

@@ -15,7 +15,7 @@ use kopt_schema::wire::Request;
 use super::Judge;
 use super::deck::Deck;
 use crate::runner::contestant::{Contestant, Loss};
-use crate::runner::prepare;
+use crate::runner::{prepare, processor};
 use crate::tensor::Draw;
 
 /// Incumbent and candidate: the first two contestants of a bout.
@@ -78,6 +78,9 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Res
         contestants.push((side, start(judge, &deck, index, side)?));
     }
     contestants.sort_by_key(|(side, _)| *side);
+    if halts(judge) {
+        processor::keep_here(contestants.iter().map(|(_, contestant)| contestant.id()));
+    }
     let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
     let sides = (0..SIDES).map(|side| TraceSide { entries: names(judge, side), uses: Vec::new(), calls: Vec::new() });
     let mut trace =
