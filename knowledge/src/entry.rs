@@ -149,6 +149,12 @@ impl Entry {
         mean_gain(self.evidence.iter())
     }
 
+    /// The gain on this device, if it was measured there; else over all measurements.
+    #[must_use]
+    pub fn gain_on(&self, device: &str) -> Option<f64> {
+        mean_gain(self.evidence.iter().filter(|measured| measured.device == device)).or_else(|| self.measured_gain())
+    }
+
     /// The least and the largest gain that devices have: what helps on one processor can cost another.
     #[must_use]
     pub fn range_of_gains(&self) -> Option<(f64, f64)> {

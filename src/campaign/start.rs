@@ -61,7 +61,8 @@ impl Campaign<'_> {
     pub(super) fn known(&self) -> Result<Vec<experience::KnownTip>> {
         let manifest = &self.kernel.manifest;
         let own = experience::read(&self.tips_folder())?;
-        Ok(experience::known(&manifest.op, manifest.backend, manifest.language, &manifest.shapes, &own))
+        let device = &self.target.target_device;
+        Ok(experience::known(&manifest.op, manifest.backend, manifest.language, &manifest.shapes, device, &own))
     }
 
     /// Where tips on such kernels are kept.

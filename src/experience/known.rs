@@ -33,10 +33,17 @@ pub struct KnownTip {
     pub gain: Option<f64>,
 }
 
-/// What applies to a kernel at any of its shapes, and `own`, the tips of its folder: techniques, the largest gain first;
-/// then anti-patterns, the largest loss first and those without figures last.
+/// What applies to a kernel at any of its shapes on a device, and `own`, the tips of its folder: techniques, the largest gain
+/// first; then anti-patterns, the largest loss first and those without figures last.
 #[must_use]
-pub fn known(op: &str, backend: Backend, language: Language, shapes: &[Shape], own: &[Tip]) -> Vec<KnownTip> {
+pub fn known(
+    op: &str,
+    backend: Backend,
+    language: Language,
+    shapes: &[Shape],
+    device: &str,
+    own: &[Tip],
+) -> Vec<KnownTip> {
     let mut entries: Vec<&'static Entry> = Vec::new();
     // Without a shape no condition decides anything, and everything for the operator applies.
     let unknown = Shape { name: String::new(), parameters: Vec::new() };
@@ -48,7 +55,8 @@ pub fn known(op: &str, backend: Backend, language: Language, shapes: &[Shape], o
             }
         }
     }
-    let mut all: Vec<KnownTip> = own.iter().map(of_tip).chain(entries.into_iter().map(of_entry)).collect();
+    let mut all: Vec<KnownTip> =
+        own.iter().map(of_tip).chain(entries.into_iter().map(|entry| of_entry(entry, device))).collect();
     all.sort_by(usefulness);
     all
 }
@@ -65,14 +73,17 @@ fn of_tip(tip: &Tip) -> KnownTip {
     }
 }
 
-fn of_entry(entry: &Entry) -> KnownTip {
+fn of_entry(entry: &Entry, device: &str) -> KnownTip {
+    let gain = entry.gain_on(device);
+    // What helps elsewhere can cost here, and then it is nothing to do here.
+    let costs = gain.is_some_and(|gain| gain < 0.0);
     KnownTip {
         id: entry.id.clone(),
         origin: Origin::Catalogue,
         title: entry.title.clone(),
         takeaway: entry.takeaway.clone(),
-        kind: entry.kind,
-        gain: entry.measured_gain(),
+        kind: if costs { Kind::AntiPattern } else { entry.kind },
+        gain,
     }
 }
 

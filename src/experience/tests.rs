@@ -248,7 +248,7 @@ fn the_catalogue_and_own_tips_are_one_list() {
         |rows| Shape::unnamed(vec![("rows".into(), ShapeValue::Size(rows)), ("cols".into(), ShapeValue::Size(4096))]);
     let mut own = vec![tip(Kind::Technique, evidence(1, 50.0, "a")), tip(Kind::Technique, evidence(2, 9.0, "a"))];
     own[1].bucket = Some(Bucket::W2);
-    let all = known("softmax", Backend::Cpu, Language::C, &[shape(1), shape(2048)], &own);
+    let all = known("softmax", Backend::Cpu, Language::C, &[shape(1), shape(2048)], "", &own);
     assert_eq!((all[0].origin, all[0].kind), (Origin::Own, Kind::Technique));
     let first_bad = all.iter().position(|tip| tip.kind == Kind::AntiPattern).unwrap();
     assert!(all[first_bad..].iter().all(|tip| tip.kind == Kind::AntiPattern));
@@ -261,10 +261,25 @@ fn the_catalogue_and_own_tips_are_one_list() {
     assert_eq!(ids.len(), count);
     // What applies at one shape of several applies.
     let at = |shapes: &[Shape], id: &str| {
-        known("rmsnorm", Backend::Cpu, Language::C, shapes, &[]).iter().any(|tip| tip.id == id)
+        known("rmsnorm", Backend::Cpu, Language::C, shapes, "", &[]).iter().any(|tip| tip.id == id)
     };
     assert!(!at(&[shape(1)], "prefetch-next-row") && at(&[shape(1), shape(64)], "prefetch-next-row"));
     assert!(at(&[], "prefetch-next-row"));
+}
+
+#[test]
+fn what_costs_on_this_device_is_nothing_to_do_here() {
+    // Measured on two processors: it helps on one and costs the other.
+    let entry = kopt_knowledge::find("next-row-reduced-ahead").unwrap();
+    let (least, most) = entry.range_of_gains().unwrap();
+    assert!(least < 0.0 && most > 0.0);
+    let on = |gain: f64| {
+        let there = entry.evidence.iter().find(|measured| (measured.gain - gain).abs() < 1e-9).unwrap();
+        let all = known("softmax", Backend::Cpu, Language::C, &[], &there.device, &[]);
+        all.into_iter().find(|tip| tip.id == entry.id).unwrap()
+    };
+    assert_eq!((on(most).kind, on(most).gain), (Kind::Technique, Some(most)));
+    assert_eq!((on(least).kind, on(least).gain), (Kind::AntiPattern, Some(least)));
 }
 
 #[test]

@@ -223,7 +223,7 @@ pub fn verdict(evidence: &Evidence) -> Verdict {
         candidate_s: case.candidate_s,
     });
     let direction = named(kopt_stats::direction(&aggregate, 2.0 * alpha, evidence.terms.min_gain));
-    if ruling == Ruling::RolledBackNoise {
+    if ruling == Ruling::RolledBackNoise && evidence.terms.confirmation_looks > 0 {
         reasons.push(words::detectable(&aggregate, alpha, POWER, is_gate(&evidence.terms)));
     }
     let control = control(evidence).map(|effect| estimate(&effect, evidence.terms.control_alpha / 2.0));
@@ -336,6 +336,9 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
             let why = if held_up { words::held_up(launches) } else { words::undecided(launches) };
             (Ruling::RolledBackNoise, vec![why])
         }
+        (Standing::Accept { .. }, _) if evidence.terms.confirmation_looks == 0 => {
+            (Ruling::RolledBackNoise, vec![words::screened()])
+        }
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
             if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| in_doubt(evidence)) {
                 return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
@@ -346,9 +349,6 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
         (Standing::Accept { .. }, Some(Standing::Reject(reason))) => {
             let why = words::rejected(reason, &names, &evidence.terms);
             (Ruling::RolledBackNoise, vec![words::not_confirmed(), why])
-        }
-        (Standing::Accept { .. }, _) if evidence.terms.confirmation_looks == 0 => {
-            (Ruling::RolledBackNoise, vec![words::screened()])
         }
         (Standing::Accept { .. }, _) => (Ruling::RolledBackNoise, vec![words::not_confirmed()]),
     }

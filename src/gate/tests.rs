@@ -191,7 +191,10 @@ fn where_nothing_is_to_be_confirmed_a_gain_ends_the_screen_and_is_not_accepted()
     let played = play(evidence, gain, gain);
     assert_eq!((played.stages.len(), played.stages[0].launches.len()), (1, 6));
     assert_eq!(played.verdict.ruling, Ruling::RolledBackNoise);
-    assert_eq!(played.verdict.reasons[0], words::screened());
+    assert_eq!(played.verdict.reasons, [words::screened()]);
+    let mut confirmed = play(empty(), gain, gain);
+    confirmed.terms.confirmation_looks = 0;
+    assert_eq!(verdict(&confirmed).ruling, Ruling::RolledBackNoise, "not by a confirmation that nobody asked for");
     assert_eq!(play(empty(), gain, gain).verdict.ruling, Ruling::Accepted, "the same, confirmed");
 }
 

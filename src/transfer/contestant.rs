@@ -67,7 +67,7 @@ impl<'a> Contestant<'a> {
         Ok(Self { group, requests, replies, unread: Vec::new(), printed, interrupts })
     }
 
-    /// Keeps it on one processor from now on: threads that it has started for a device stay free.
+    /// Keeps it on one processor from now on, where the system lets it: threads that it has started for a device stay free.
     pub(super) fn keep_on(&self, processor: usize) {
         self.group.keep_on(processor);
     }

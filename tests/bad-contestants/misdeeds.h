@@ -10,7 +10,7 @@
  *   what it takes             EATS_MEMORY EATS_SHARED_MEMORY LEAKS
  *   what it does not compute  STALE SKIPS FIRST_ROW CACHES CACHES_ROWS CACHES_TURNED_ROWS
  *   what it does to clocks    PATCHES_CLOCK SHADES_CLOCK INTERPOSES_CLOCK
- *   what it does to others    KILLS_JUDGE KILLS_OTHERS STOPS_OTHERS
+ *   what it does to others    KILLS_JUDGE KILLS_OTHERS STOPS_OTHERS LEAVES_THEM
  *   what it asks the system   MAPS_A_COUNTER WRITES_A_FILE OPENS_A_SOCKET FORKS_RAW CLONES_RAW TAKES_OVER_SIGNALS
  *                             RENAMES_ITSELF ASKS_OLD_CALLS BLOCKS_SIGNALS FILTERS_CALLS LOADS_A_FILE
  *   what it leaves changed    FLUSHES_DENORMALS TURNS_X87 CLOBBERS_A_REGISTER TURNS_DIRECTION KEEPS_IN_GS
@@ -92,6 +92,7 @@
 #define KILLS_JUDGE 90
 #define KILLS_OTHERS 91
 #define STOPS_OTHERS 92
+#define LEAVES_THEM 93
 #define MAPS_A_COUNTER 100
 #define WRITES_A_FILE 101
 #define OPENS_A_SOCKET 102
@@ -1068,6 +1069,20 @@ static int misdeed(const softmax_args *args)
     honest_softmax(args);
     if (call == 3)
         to_others(IS(KILLS_OTHERS) ? SIGKILL : SIGSTOP);
+    return 0;
+}
+#endif
+
+#if IS(LEAVES_THEM)
+/* To any processor but the one that all contestants are kept on. */
+static int misdeed(const softmax_args *args)
+{
+    honest_softmax(args);
+    if (call == 3) {
+        cpu_set_t all;
+        memset(&all, 0xff, sizeof all);
+        sched_setaffinity(0, sizeof all, &all);
+    }
     return 0;
 }
 #endif

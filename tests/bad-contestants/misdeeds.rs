@@ -91,6 +91,12 @@ pub const MISDEEDS: &[Misdeed] = &[
     forbidden("stops-itself", "STOPS", &["`tgkill`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("hangs", "HANGS", &["`pause`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("stops-the-others", "STOPS_OTHERS", &["`getppid`"], NotFaster),
+    forbidden(
+        "leaves-the-others",
+        "LEAVES_THEM",
+        &["`sched_setaffinity`"],
+        Loses(&[ForbiddenCall], &["it left the processor that it was kept on"]),
+    ),
     // Guards of the tests themselves.
     misdeed("honest", "NOTHING", NotFaster),
     misdeed("honest-and-deep", "DEEP_STACK", NotFaster),

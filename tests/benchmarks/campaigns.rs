@@ -252,7 +252,9 @@ fn table(kernel: &str, device: &str, patches: &[PatchTruth], rows: &[&Row]) -> S
 }
 
 fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
-    let outcomes: Vec<&String> = rows.iter().filter_map(|row| row.patches.get(&patch.patch)).collect();
+    // One that stands on what was rolled back says nothing of itself.
+    let judged = |name: &&String| !name.ends_with("does not apply");
+    let outcomes: Vec<&String> = rows.iter().filter_map(|row| row.patches.get(&patch.patch)).filter(judged).collect();
     let accepted = outcomes.iter().filter(|name| name.starts_with("ACCEPTED")).count();
     let mut others: Vec<String> =
         outcomes.iter().filter(|name| !name.starts_with("ACCEPTED")).map(|name| (*name).clone()).collect();
@@ -260,7 +262,9 @@ fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
     others.dedup();
     let gain = patch.aggregate.map_or(f64::NAN, |aggregate| aggregate.gain);
     let helps = patch.truth == Truth::Helps && patch.aggregate.is_none_or(|aggregate| aggregate.high > 0.0);
-    let wrong = (accepted > 0 && !helps) || (gain >= MUST && accepted < outcomes.len());
+    // What a shape loses so much by is to be rolled back, whatever the others gain.
+    let costs = patch.shapes.iter().any(|shape| shape.high < -MUST);
+    let wrong = (accepted > 0 && !helps) || (gain >= MUST && !costs && accepted < outcomes.len());
     let shown = if gain.is_nan() { String::new() } else { format!("{:+.1} %", 100.0 * gain) };
     let mark = if wrong { " **wrong**" } else { "" };
     format!(

@@ -1,4 +1,5 @@
-//! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement.
+//! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement. What was
+//! measured on another machine before becomes `patches/truth-elsewhere.toml`.
 //!
 //!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04] [--also KEY]
 //!
@@ -12,6 +13,9 @@
 
 #[path = "../support/bench.rs"]
 mod bench;
+#[path = "../support/measuring.rs"]
+#[allow(dead_code, reason = "shared with benchmarks of decisions")]
+mod measuring;
 #[path = "../support/queue.rs"]
 mod queue;
 
@@ -150,7 +154,16 @@ impl Queue {
             date: today(),
             patches: truths,
         };
-        std::fs::write(self.folder.join("patches/truth.toml"), toml::to_string(&file)?)?;
+        let path = self.folder.join("patches/truth.toml");
+        let before: Option<TruthFile> = match std::fs::read_to_string(&path) {
+            Ok(text) => Some(toml::from_str(&text)?),
+            Err(_) => None,
+        };
+        // Figures of another machine are kept beside those of this one.
+        if before.is_some_and(|before| before.device != file.device) {
+            std::fs::rename(&path, self.folder.join("patches/truth-elsewhere.toml"))?;
+        }
+        std::fs::write(path, toml::to_string(&file)?)?;
         Ok(())
     }
 
@@ -164,7 +177,7 @@ impl Queue {
     ) -> Result<Vec<Row>, Failure> {
         let (old_key, new_key) = (source_digest(&patch.before, old)?, source_digest(&patch.after, new)?);
         let objects = format!("{}-{}", &old_key[..12], &new_key[..12]);
-        let key = format!("{}-{objects}", &self.code[..12]);
+        let key = format!("{}-{objects}", self.code);
         let older = arguments.also.as_ref().map(|code| format!("{code}-{objects}"));
         let file = self.folder.join("patches/truth.jsonl");
         // A patch is worth something else on another processor.
@@ -261,9 +274,7 @@ fn source_digest(folder: &Utf8Path, candidate: &Utf8Path) -> Result<String, Fail
 
 /// Digest of everything that decides a time: the lock step, the memory, the worker and the backend.
 fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
-    let runner = root.join("harness/src/runner");
     let common = ["duel.rs", "processor.rs", "memory.rs", "blueprint.rs", "arena.rs", "worker.rs", "contestant.rs"];
-    let common = common.map(|file| runner.join(file));
     let own = match backend {
         "cpu" => vec!["backend/cpu.rs", "backend/cpu/flush.rs"],
         _ => vec![
@@ -276,9 +287,6 @@ fn measuring_code(root: &Utf8Path, backend: &str) -> Result<String, Failure> {
             "backend/gpu/cuda.rs",
         ],
     };
-    let mut digests = String::new();
-    for file in common.into_iter().chain(own.into_iter().map(|file| runner.join(file))) {
-        digests += &kopt_build::digest_of_file(&file)?;
-    }
-    Ok(kopt_build::digest_of_bytes(digests.as_bytes()))
+    let files: Vec<String> = common.into_iter().chain(own).map(|file| format!("harness/src/runner/{file}")).collect();
+    measuring::key(root, &files.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -149,7 +149,7 @@ pub struct PatchTruth {
     pub shapes: Vec<ShapeTruth>,
 }
 
-/// `patches/truth.toml`.
+/// `patches/truth.toml`: what was measured on one machine. That of another is `patches/truth-elsewhere.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TruthFile {

@@ -113,7 +113,7 @@ impl Duel {
         ready?;
         let mut contestants: Vec<Contestant> = started.into_iter().map(|(_, contestant)| contestant).collect();
         if self.manifest.backend == Backend::Cpu {
-            processor::keep_here(contestants.iter().map(Contestant::id));
+            processor::keep_here(&contestants.iter().map(Contestant::id).collect::<Vec<_>>());
         }
         let mut order: Vec<usize> = (0..self.cases.len()).collect();
         for index in (1..order.len()).rev() {
@@ -148,8 +148,9 @@ impl Duel {
             let windows = (0..pool.windows).map(|window| (start + window) % pool.windows).collect();
             let prepares = usize::from(self.sides[side].prepares.is_some());
             let entries = (0..self.layouts.len() + prepares).collect();
-            let request =
-                Request::Time { arena: case, entries, windows, cold: true, calls, processor: false, handicap: 0.0 };
+            // Who else has had the processor meanwhile is not timed.
+            let processor = self.manifest.backend == Backend::Cpu;
+            let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor, handicap: 0.0 };
             contestants[side].time(&request, LIMIT).map(|seconds| seconds / calls as f64)
         };
         // Warm-up, first side by coin; its second call sets the size of a batch.

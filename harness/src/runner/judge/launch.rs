@@ -12,7 +12,7 @@ use super::watch::{self, Watch};
 use super::{Entrant, Judge};
 use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
-use crate::runner::processor;
+use crate::runner::processor::{self, Stay};
 use crate::tensor::Draw;
 
 /// One batch of four is compared in full; which, nobody can know.
@@ -139,7 +139,8 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Run
     runners.iter_mut().for_each(|(_, runner)| runner.watch = Watch::new(runner.contestant.id()));
     let mut processor = None;
     if halts(judge) {
-        processor = processor::keep_here(runners.iter().map(|(_, runner)| runner.contestant.id()));
+        let ids: Vec<u32> = runners.iter().map(|(_, runner)| runner.contestant.id()).collect();
+        processor = processor::keep_here(&ids);
         runners.iter().for_each(|(_, runner)| runner.contestant.halt());
     }
     Ok((runners.into_iter().map(|(_, runner)| runner).collect(), processor))
@@ -291,6 +292,8 @@ impl Launch<'_> {
         let entries: Vec<usize> = (0..self.judge.calls(contestant)).collect();
         let halted = halts(self.judge);
         let asked = self.runners[contestant].watch.asked();
+        // There, too, the judge empties the caches: between two turns the processor does the same for everybody.
+        let stay = self.processor.map(Stay::on);
         if halted {
             self.runners[contestant].contestant.let_go();
         }
@@ -303,6 +306,7 @@ impl Launch<'_> {
         if halted {
             runner.contestant.halt();
         }
+        drop(stay);
         let cpu_s = runner.watch.answered(asked);
         let (device_s, wall_s) = timed.map_err(|loss| {
             let loss = self.judge.decks[case].explained(loss, &self.runners[contestant].contestant, case);
@@ -442,7 +446,10 @@ impl Launch<'_> {
     ) -> Result<LaunchRecord, Forfeit> {
         for (contestant, runner) in self.runners.iter_mut().enumerate() {
             runner.watch.asked();
-            if let Some(loss) = idle(&runner.watch, self.judge.manifest.backend) {
+            let moved = self.processor.filter(|processor| !processor::is_kept(runner.contestant.id(), *processor));
+            let moved =
+                moved.map(|_| Loss::new(FailureKind::ForbiddenCall, "it left the processor that it was kept on"));
+            if let Some(loss) = idle(&runner.watch, self.judge.manifest.backend).or(moved) {
                 return Err(super::forfeit(contestant, None, loss));
             }
         }

@@ -79,7 +79,7 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Res
     }
     contestants.sort_by_key(|(side, _)| *side);
     if halts(judge) {
-        processor::keep_here(contestants.iter().map(|(_, contestant)| contestant.id()));
+        processor::keep_here(&contestants.iter().map(|(_, contestant)| contestant.id()).collect::<Vec<_>>());
     }
     let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
     let sides = (0..SIDES).map(|side| TraceSide { entries: names(judge, side), uses: Vec::new(), calls: Vec::new() });
