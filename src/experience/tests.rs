@@ -270,7 +270,7 @@ fn the_catalogue_and_own_tips_are_one_list() {
 #[test]
 fn what_costs_on_this_device_is_nothing_to_do_here() {
     // Measured on two processors: it helps on one and costs the other.
-    let entry = kopt_knowledge::find("next-row-reduced-ahead").unwrap();
+    let entry = kopt_knowledge::all().iter().find(|entry| entry.id == "next-row-reduced-ahead").unwrap();
     let (least, most) = entry.range_of_gains().unwrap();
     assert!(least < 0.0 && most > 0.0);
     let on = |gain: f64| {
