@@ -38,8 +38,12 @@ const UNBOOKED: f64 = 0.005;
 /// one of 45 %.
 const UNBOOKED_PART: f64 = 0.3;
 
-/// At which a gain must be shown on the system's books, each time that they are looked at.
+/// At which a gain must be shown on the system's books, each time that they are looked at, and a large one by the judge's clock.
 const BOOKED_ALPHA: f64 = 0.02;
+
+/// From this share on a saving must also be seen by the judge's clock, which counts whoever does the work: another process
+/// has books of its own. Smaller ones that clock is too coarse for.
+const LARGE: f64 = 0.25;
 
 /// Seconds a launch that a candidate may run while it is to wait, beyond what the incumbent does.
 const IDLE_S: f64 = 0.001;
@@ -155,25 +159,40 @@ fn typical_saving(case: &CaseRecord, clock: Clock) -> Option<f64> {
     was_read.then(|| kopt_stats::winsorized_mean(&savings))
 }
 
-/// A gain of which less than half is certain by the system's books of processor time: what is claimed, and what was seen.
-/// Whoever shades its own clock by less than what can be called a violation gains nothing by it.
-pub fn unproven(evidence: &Evidence) -> Option<(f64, f64)> {
+/// A gain that some clock leaves a doubt of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unproven {
+    /// Share of the incumbent's time that is saved by the candidate's own clock.
+    pub claimed: f64,
+    /// And by the other one.
+    pub seen: f64,
+    /// Which that is.
+    pub clock: &'static str,
+}
+
+/// A gain of which less than half is certain by the system's books of processor time or, where it is large, by the judge's
+/// clock. Whoever shades its own clock by less than what can be called a violation gains nothing by it.
+pub fn unproven(evidence: &Evidence) -> Option<Unproven> {
     // A process that waits for a GPU uses the processor as it likes.
     if evidence.backend != Backend::Cpu {
         return None;
     }
-    let launches = evidence.stages.iter().flat_map(|stage| stage.launches.iter());
     let mean = |launch: &LaunchRecord, clock: Clock| {
         let savings: Option<Vec<f64>> = launch.cases.iter().map(|case| typical_saving(case, clock)).collect();
         savings.filter(|savings| !savings.is_empty()).map(|savings| savings.iter().sum::<f64>() / savings.len() as f64)
     };
-    let pairs: Vec<(f64, f64)> =
-        launches.filter_map(|launch| Some((mean(launch, device)?, mean(launch, processor)?))).collect();
-    let booked = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
-    // Also where the books could not be read: what nobody saw is not shown.
-    let shown = booked.lower(BOOKED_ALPHA) > 0.0;
-    let claimed = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
-    (!shown).then_some((claimed, booked.mean + SEEN * claimed))
+    let by = |other: Clock, clock: &'static str| {
+        let launches = evidence.stages.iter().flat_map(|stage| stage.launches.iter());
+        let pairs: Vec<(f64, f64)> =
+            launches.filter_map(|launch| Some((mean(launch, device)?, mean(launch, other)?))).collect();
+        let excess = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
+        let claimed = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
+        // Not where it could not be read: what nobody saw is not shown.
+        (excess.lower(BOOKED_ALPHA) > 0.0, Unproven { claimed, seen: excess.mean + SEEN * claimed, clock })
+    };
+    let (booked, books) = by(processor, "the system's count of its processor time");
+    let (seen, wall) = by(wall, "the judge's clock");
+    if booked { (!seen && wall.claimed >= LARGE).then_some(wall) } else { Some(books) }
 }
 
 /// Seconds a launch that the candidate runs while it is to wait, beyond the incumbent, if that is beyond doubt.

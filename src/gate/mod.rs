@@ -115,7 +115,7 @@ pub fn next(evidence: &Evidence) -> Next {
     }
 }
 
-/// Whether a gain that was confirmed is not shown by the books of processor time yet.
+/// Whether a gain that was confirmed is not shown by the books of processor time yet or, a large one, by the judge's clock.
 fn in_doubt(evidence: &Evidence) -> bool {
     rule(&evidence.terms).require_gain && integrity::unproven(evidence).is_some()
 }
@@ -340,8 +340,8 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
             (Ruling::RolledBackNoise, vec![words::screened()])
         }
         (Standing::Accept { .. }, Some(Standing::Accept { slower })) => {
-            if let Some((claimed, booked)) = integrity::unproven(evidence).filter(|_| in_doubt(evidence)) {
-                return (Ruling::RolledBackNoise, vec![words::unproven(claimed, booked)]);
+            if let Some(gain) = integrity::unproven(evidence).filter(|_| in_doubt(evidence)) {
+                return (Ruling::RolledBackNoise, vec![words::unproven(&gain)]);
             }
             let ruling = if slower.is_empty() { Ruling::Accepted } else { Ruling::AcceptedTradeOff };
             (ruling, vec![words::accepted(&slower.iter().map(names).collect::<Vec<_>>())])

@@ -323,6 +323,23 @@ fn a_gain_that_the_books_leave_in_doubt_is_not_accepted() {
     assert_eq!(verdict(&evidence).ruling, Ruling::Accepted);
 }
 
+/// Somebody else did the work, whose processor time is in other books, on a machine whose wall clock proves nothing.
+#[test]
+fn a_large_gain_that_the_judges_clock_leaves_in_doubt_is_not_accepted() {
+    let times = |number: usize, wall: u64| {
+        let (device, spread) = ([MS, MS / 4, MS], [0, 3 * MS, 0, MS, 2 * MS, 0][number % 6]);
+        let wall = [MS + spread, wall + (3 * MS - spread), MS + spread];
+        Times { device, wall, cpu: device.map(|ns| ns + 100_000) }
+    };
+    let hidden = play_each(empty(), |number| launch(number, times(number, MS), times(number, MS)));
+    assert_eq!(hidden.verdict.ruling, Ruling::RolledBackNoise, "{:?}", hidden.verdict.reasons);
+    assert!(hidden.verdict.reasons[0].contains("the judge's clock"), "{:?}", hidden.verdict.reasons);
+    // Looked at as long again.
+    assert!(hidden.stages[1].launches.len() >= 10, "{}", hidden.stages[1].launches.len());
+    let honest = Times::honest([MS, MS / 4, MS]);
+    assert_eq!(play(empty(), honest, honest).verdict.ruling, Ruling::Accepted);
+}
+
 #[test]
 fn a_disturbed_block_does_not_hide_a_gain_from_the_books() {
     let times = Times::honest([MS, MS * 98 / 100, MS]);

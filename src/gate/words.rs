@@ -6,6 +6,7 @@ use kopt_schema::evidence::Terms;
 use kopt_schema::sandbox::Sandbox;
 use kopt_stats::{Effect, Reason, gain_of_log};
 
+use super::integrity::Unproven;
 use super::series::CANDIDATE;
 use crate::audit;
 
@@ -66,11 +67,12 @@ pub fn not_confirmed() -> String {
     "the screen showed a gain, and fresh processes with new seeds did not confirm it".to_owned()
 }
 
-pub fn unproven(claimed: f64, booked: f64) -> String {
+pub fn unproven(gain: &Unproven) -> String {
+    let Unproven { claimed, seen, clock } = gain;
     format!(
-        "its own clock shows {:.1} % of the time saved, the system's count of its processor time {:.1} %: not enough to be sure of half of it",
+        "its own clock shows {:.1} % of the time saved, {clock} {:.1} %: not enough to be sure of half of it",
         100.0 * claimed,
-        100.0 * booked
+        100.0 * seen
     )
 }
 

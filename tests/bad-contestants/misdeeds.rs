@@ -121,12 +121,8 @@ pub const MISDEEDS: &[Misdeed] = &[
     // When it works.
     forbidden("sleeps-in-warm-up", "SLEEPS", &["`clock_nanosleep`", "`nanosleep`"], NotFaster),
     forbidden("thread-a-call", "THREAD_A_CALL", STARTS, InRecords("work was moved out of what is timed")),
-    forbidden(
-        "hides-in-a-child",
-        "HIDES_IN_A_CHILD",
-        &["`rt_sigaction`"],
-        InRecords("work was moved out of what is timed"),
-    ),
+    // Only the judge's clock can see it, and says nothing while other matches have the processor.
+    forbidden("hides-in-a-child", "HIDES_IN_A_CHILD", &["`rt_sigaction`"], NotAccepted),
     forbidden("lazy-by-a-thread", "LAZY_THREAD", STARTS, Loses(&[Unwritten, WrongValues, Stray, LateWrite], LATE)),
     forbidden(
         "lazy-by-a-timer",
