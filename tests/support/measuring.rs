@@ -82,7 +82,7 @@ pub const AS_GOOD_AS: [(&str, &str, &str); 22] = [
         "deb2fbe77c95",
         "1c255a8c3aca",
         "decisions on a gain: since then all contestants of a launch stay on one processor instead of where the system puts each: what launches differ by is \
-         less; a gain of a third or more, which none of these has, must be shown by the judge's clock, too; gains that were missed for noise count as missed; and a campaign's quick validation, which these are not, is not confirmed",
+         less; a gain of a third or more must be shown by the judge's clock, too, which accepts less; gains that were missed for noise count as missed; and a campaign's quick validation, which these are not, is not confirmed",
     ),
     (
         "d9d04c955afc",
