@@ -117,25 +117,26 @@ impl Match<'_> {
     ) -> Result<()> {
         let timeout = Duration::try_from_secs_f64(self.kernel.manifest.check.timeout_s).unwrap_or_default();
         let patience = self.limits.launch.max(timeout);
-        let (mut longest, measuring) = (0.0f64, Instant::now());
+        // Launches say themselves how long they took: what they waited for a device that others time on is nobody's time.
+        let (mut longest, mut measuring) = (0.0f64, 0.0f64);
         let mut number = evidence.stages.iter().map(|stage| stage.launches.len()).sum();
         loop {
             let next = gate::next(evidence);
             // A launch that would not end in time is not begun: the verdict is on what there is.
-            let left = self.terms.max_time_s - (spent + measuring.elapsed()).as_secs_f64();
+            let left = self.terms.max_time_s - spent.as_secs_f64() - measuring;
             if next == Next::Done || (left <= longest && !gate::wants_a_second(evidence)) {
                 return Ok(());
             }
             if next == Next::Confirm {
                 evidence.stages.push(Stage { kind: StageKind::Confirmation, launches: Vec::new() });
             }
-            let launched = Instant::now();
             let seed = self.seed.launch(number);
             let shapes = gate::unsettled(evidence);
             let request = JudgeRequest::Launch { seed: seed.clone(), shapes: shapes.clone() };
             match judge.ask(&request, patience)? {
                 JudgeReply::Launched(record) => {
                     measured(&record, &seed, &shapes, evidence).map_err(|wrong| judge.wrong(&wrong))?;
+                    (measuring, longest) = (measuring + record.wall_s, longest.max(record.wall_s));
                     evidence.stages.last_mut().into_iter().for_each(|stage| stage.launches.push(record.clone()));
                 }
                 JudgeReply::Lost(forfeit) => {
@@ -144,7 +145,7 @@ impl Match<'_> {
                 }
                 other => return Err(judge.wrong(&format!("answered out of turn: {}", name_of(&other)))),
             }
-            (number, longest) = (number + 1, longest.max(launched.elapsed().as_secs_f64()));
+            number += 1;
             if let Some(progress) = progress(evidence, begun) {
                 told(Event::Launched(progress))?;
             }

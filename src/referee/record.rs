@@ -27,6 +27,7 @@ pub fn launch(record: &LaunchRecord, arrangement: &Arrangement, shapes: &[String
         permutation(order).map_err(|wrong| format!("`{what}` {wrong}"))?;
     }
     ensure(record.idle_s.len() == CONTESTANTS, || "`idle_s` is not one number a contestant".to_owned())?;
+    ensure(record.wall_s >= 0.0 && record.wall_s.is_finite(), || "it took no time that can be".to_owned())?;
     let all: Vec<&str> = arrangement.cases.iter().map(|case| case.name.as_str()).collect();
     let wanted = if shapes.is_empty() { all } else { shapes.iter().map(String::as_str).collect() };
     same_names(record.cases.iter().map(|case| case.case.as_str()).collect(), wanted)?;

@@ -251,10 +251,17 @@ fn table(kernel: &str, device: &str, patches: &[PatchTruth], rows: &[&Row]) -> S
     text
 }
 
+/// A patch's name without its place in the queue, which may have been another when a campaign was held.
+fn unnumbered(patch: &str) -> &str {
+    patch.split_once('-').map_or(patch, |(_, name)| name)
+}
+
 fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
     // One that stands on what was rolled back says nothing of itself.
     let judged = |name: &&String| !name.ends_with("does not apply");
-    let outcomes: Vec<&String> = rows.iter().filter_map(|row| row.patches.get(&patch.patch)).filter(judged).collect();
+    let is_it = |name: &str| unnumbered(name) == unnumbered(&patch.patch);
+    let outcomes = rows.iter().filter_map(|row| row.patches.iter().find(|(name, _)| is_it(name)));
+    let outcomes: Vec<&String> = outcomes.map(|(_, outcome)| outcome).filter(judged).collect();
     let accepted = outcomes.iter().filter(|name| name.starts_with("ACCEPTED")).count();
     let mut others: Vec<String> =
         outcomes.iter().filter(|name| !name.starts_with("ACCEPTED")).map(|name| (*name).clone()).collect();
