@@ -54,7 +54,7 @@ fn main() -> Result<(), Failure> {
         measure(&root, &mut rows, &arguments)?;
     }
     if arguments.report {
-        println!("{}", report::tables(&root, rows.all())?);
+        println!("{}", report::tables(&root, &rows)?);
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ fn measure(root: &Utf8Path, rows: &mut Rows, arguments: &Arguments) -> Result<()
     let scenarios: Vec<Scenario> = scenario::all(root)?.into_iter().filter(wanted).collect();
     let mut arenas = BTreeMap::new();
     while Instant::now() < until {
-        let share = |scenario: &Scenario| rows.count(&scenario.name()) as f64 / scenario.goal as f64;
+        let share = |scenario: &Scenario| rows.of(scenario).count() as f64 / scenario.goal as f64;
         let Some(scenario) = scenarios.iter().min_by(|a, b| share(a).total_cmp(&share(b))) else { break };
         if share(scenario) >= 1.0 {
             eprintln!("every scenario has the decisions it wants");
@@ -145,7 +145,7 @@ impl Arena {
     fn decide(&self, scenario: &Scenario, context: &Context, interrupts: &Interrupts) -> Result<Row, Failure> {
         let (old, new) = match &scenario.versions {
             Versions::Tip => (&self.tip, &self.tip),
-            Versions::Patch(patch) => (&self.before[patch], patch),
+            Versions::Patch { name, .. } => (&self.before[name], name),
         };
         let Some(candidate) = self.states.get(new) else { return Ok(Row::not_built(scenario)) };
         let before = own_seconds();
@@ -161,7 +161,7 @@ impl Arena {
             without: Vec::new(),
             ceilings: None,
             even_if_identical: matches!(scenario.versions, Versions::Tip),
-            check: matches!(scenario.versions, Versions::Patch(_)),
+            check: matches!(scenario.versions, Versions::Patch { .. }),
             limits: Limits::default(),
         }
         .hold(context, interrupts, &self.judge, &mut |_| Ok(()));

@@ -3,19 +3,23 @@
 use std::fmt::Write as _;
 
 use camino::Utf8Path;
-use kopt_schema::queue::Truth;
+use kopt_schema::queue::{PatchTruth, Truth};
 use kopt_stats::{clopper_pearson, median};
 
 use super::queue::Failure;
-use super::rows::Row;
+use super::rows::{Row, Rows};
 use super::scenario;
 
 /// Where two per cent must be found: the launch deviation of the aggregate of equal code.
 const QUIET: f64 = 0.015;
 
+/// Gains that must be found every time, and that should be.
+const MUST: f64 = 0.05;
+const SHOULD: f64 = 0.02;
+
 /// All tables, as Markdown.
-pub fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
-    let (gpu, rows): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(Row::on_gpu);
+pub fn tables(root: &Utf8Path, all: &Rows) -> Result<String, Failure> {
+    let (gpu, rows): (Vec<Row>, Vec<Row>) = all.all().iter().cloned().partition(Row::on_gpu);
     let rows = &rows[..];
     let mut text = bars(rows, "4 shapes below 1 ms", "median ≤ 30");
     text.push('\n');
@@ -27,7 +31,7 @@ pub fn tables(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
         text += &peers(&gpu);
     }
     text.push('\n');
-    text += &queue(root, rows)?;
+    text += &queue(root, all)?;
     Ok(text)
 }
 
@@ -130,35 +134,66 @@ fn peers(rows: &[Row]) -> String {
 }
 
 /// Every patch of the example queues: what it is worth, and what was decided.
-fn queue(root: &Utf8Path, rows: &[Row]) -> Result<String, Failure> {
+fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
     let mut text = String::from(
         "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|\n",
     );
-    for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", "grouped-matmul-cpu"] {
-        for patch in scenario::truth(root, package)?.patches {
-            let name = format!("queue {package} {}", patch.patch);
-            let decided: Vec<&Row> = rows.iter().filter(|row| row.scenario == name).collect();
-            if decided.is_empty() {
-                continue;
-            }
-            let truth = match (patch.truth, patch.aggregate) {
-                (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
-                (other, _) => format!("{other:?}").to_lowercase(),
-            };
-            let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
-            let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
-            let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
-            rulings.sort_unstable();
-            rulings.dedup();
-            let _ = writeln!(
-                text,
-                "| {package}/{} | {truth} | {} | {} | {gain} | {} |",
-                patch.patch.trim_end_matches(".patch"),
-                decided.len(),
-                accepted.len(),
-                rulings.join(", ").to_lowercase()
-            );
+    // Decisions, and how many of them were accepts: of what does not help, of gains of 5 % and more, of those from 2 %.
+    let mut counts = [(0, 0); 3];
+    let truths = scenario::truths(root)?;
+    for scenario in scenario::all(root)? {
+        let Some((package, patch)) = truths.iter().find(|(package, patch)| scenario.is_of(package, &patch.patch))
+        else {
+            continue;
+        };
+        let decided: Vec<&Row> = rows.of(&scenario).collect();
+        if decided.is_empty() {
+            continue;
         }
+        let truth = match (patch.truth, patch.aggregate) {
+            (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
+            (other, _) => format!("{other:?}").to_lowercase(),
+        };
+        let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
+        if let Some(class) = class(patch) {
+            counts[class].0 += decided.len();
+            counts[class].1 += accepted.len();
+        }
+        let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
+        let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
+        rulings.sort_unstable();
+        rulings.dedup();
+        let _ = writeln!(
+            text,
+            "| {package}/{} | {truth} | {} | {} | {gain} | {} |",
+            patch.patch.trim_end_matches(".patch"),
+            decided.len(),
+            accepted.len(),
+            rulings.join(", ").to_lowercase()
+        );
+    }
+    let names = [
+        "of what does not help, accepted (bar: none)",
+        "of 5 % and more, accepted (bar: all)",
+        "of 2 to 5 %, accepted (bar: 80 %)",
+    ];
+    text.push('\n');
+    for (name, (all, accepted)) in names.iter().zip(counts) {
+        let _ = writeln!(text, "- {name}: {}", share(accepted, all));
     }
     Ok(text)
+}
+
+/// Which bar a patch is held against: that of what does not help, of a gain that must be found, of one that should be. A gain
+/// that a shape pays 5 % for is to be rolled back, and one below 2 % may be either.
+fn class(patch: &PatchTruth) -> Option<usize> {
+    let Some(aggregate) = patch.aggregate else { return Some(0) };
+    let costs = patch.shapes.iter().any(|shape| shape.high < -MUST);
+    match aggregate.gain {
+        _ if patch.truth != Truth::Helps || aggregate.high <= 0.0 => Some(0),
+        _ if costs => None,
+        gain if gain >= MUST => Some(1),
+        gain if gain >= SHOULD => Some(2),
+        _ => None,
+    }
 }

@@ -8,7 +8,7 @@ use super::measuring;
 use super::peers::{self, Peers};
 use super::queue::Failure;
 use super::resumable;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Versions};
 
 /// A decision.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,12 @@ pub struct Row {
     pub key: String,
     /// Which scenario.
     pub scenario: String,
+    /// The machine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Which change it was, where that is a patch's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub change: String,
     /// The day.
     pub date: String,
     /// The ruling.
@@ -57,6 +63,8 @@ impl Row {
         Self {
             key: String::new(),
             scenario: scenario.name(),
+            device: evidence.machine.processor.clone(),
+            change: change(scenario),
             date: evidence.started[..10].to_owned(),
             ruling: verdict.ruling.name().to_owned(),
             gain: rounded(aggregate.map_or(0.0, |estimate| estimate.gain)),
@@ -78,6 +86,9 @@ impl Row {
         Self {
             key: String::new(),
             scenario: scenario.name(),
+            // What no compiler takes is so everywhere.
+            device: String::new(),
+            change: change(scenario),
             date: String::new(),
             ruling: "NOT BUILT".to_owned(),
             gain: 0.0,
@@ -107,6 +118,13 @@ impl Row {
     /// Whether the screen alone would have accepted it.
     pub fn screened(&self) -> bool {
         self.accepted() || self.launches.get(1).is_some_and(|launches| *launches > 0)
+    }
+}
+
+fn change(scenario: &Scenario) -> String {
+    match &scenario.versions {
+        Versions::Tip => String::new(),
+        Versions::Patch { change, .. } => change.clone(),
     }
 }
 
@@ -141,8 +159,18 @@ impl Rows {
         &self.rows
     }
 
-    pub fn count(&self, scenario: &str) -> usize {
-        self.rows.iter().filter(|row| row.scenario == scenario).count()
+    /// Those of a scenario. Of a patch, those of the change that it is today, on the machine that its truth is of.
+    pub fn of<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = &'a Row> {
+        let name = scenario.name();
+        self.rows.iter().filter(move |row| {
+            let fits = match &scenario.versions {
+                Versions::Tip => true,
+                Versions::Patch { change, device, .. } => {
+                    row.change == *change && (row.device == *device || row.device.is_empty())
+                }
+            };
+            fits && row.scenario == name
+        })
     }
 
     pub fn append(&mut self, row: Row) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use kopt_schema::bout::Handicap;
 use kopt_schema::evidence::Injection;
-use kopt_schema::queue::TruthFile;
+use kopt_schema::queue::{PatchTruth, Truth, TruthFile};
 
 use super::queue::Failure;
 
@@ -13,7 +13,14 @@ pub enum Versions {
     /// The crate with its whole queue against itself.
     Tip,
     /// A patch against the state it changes.
-    Patch(String),
+    Patch {
+        /// Its file's name.
+        name: String,
+        /// What identifies both states: a queue is rewritten now and then.
+        change: String,
+        /// The machine that its truth is of.
+        device: String,
+    },
 }
 
 /// What is injected.
@@ -58,6 +65,9 @@ const GPU: [(&str, usize, usize); 3] =
 /// The crate with eight shapes.
 const EIGHT: &str = "grouped-matmul-cpu";
 
+/// The crates whose patches are decided on.
+const QUEUES: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT];
+
 impl Scenario {
     /// Whether it can be decided here, or is asked for by name.
     pub fn is_wanted(&self, only: Option<&str>) -> bool {
@@ -70,8 +80,13 @@ impl Scenario {
     pub fn name(&self) -> String {
         match &self.versions {
             Versions::Tip => format!("{} {}", self.kind, self.package),
-            Versions::Patch(patch) => format!("{} {} {patch}", self.kind, self.package),
+            Versions::Patch { name, .. } => format!("{} {} {name}", self.kind, self.package),
         }
+    }
+
+    /// Whether it is about this patch.
+    pub fn is_of(&self, package: &str, patch: &str) -> bool {
+        self.package == package && matches!(&self.versions, Versions::Patch { name, .. } if name == patch)
     }
 
     /// What to inject; which shape loses is drawn.
@@ -123,13 +138,15 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
         injected: Injected::LossInOne,
         goal: 80,
     });
-    for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT] {
-        for patch in truth(root, package)?.patches {
+    for package in QUEUES {
+        let truth = truth(root, package)?;
+        for (index, patch) in truth.patches.iter().enumerate() {
+            let (name, change) = (patch.patch.clone(), change(root, package, &truth.patches[..=index])?);
             scenarios.push(Scenario {
                 kind: "queue",
                 package: package.to_owned(),
                 shapes: Vec::new(),
-                versions: Versions::Patch(patch.patch),
+                versions: Versions::Patch { name, change, device: truth.device.clone() },
                 injected: Injected::Nothing,
                 goal: 20,
             });
@@ -138,8 +155,36 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
     Ok(scenarios)
 }
 
+/// A digest of the last of these patches and of all that it stands on.
+fn change(root: &Utf8Path, package: &str, patches: &[PatchTruth]) -> Result<String, Failure> {
+    let folder = root.join("example-kernels").join(package);
+    let mut sources: Vec<_> = folder.join("kernels").read_dir_utf8()?.collect::<Result<_, _>>()?;
+    sources.sort_by(|one, other| one.file_name().cmp(other.file_name()));
+    let mut all = String::new();
+    for source in sources {
+        all.push_str(&std::fs::read_to_string(source.path())?);
+    }
+    for (index, patch) in patches.iter().enumerate() {
+        if patch.truth == Truth::Helps || index + 1 == patches.len() {
+            let text = std::fs::read_to_string(folder.join("patches").join(&patch.patch))?;
+            // What its header says of it is not measured.
+            all.push_str(text.find("diff --git").map_or(text.as_str(), |at| &text[at..]));
+        }
+    }
+    Ok(git2::Oid::hash_object(git2::ObjectType::Blob, all.as_bytes())?.to_string()[..12].to_owned())
+}
+
+/// What every patch of the queues is worth, with its crate.
+pub fn truths(root: &Utf8Path) -> Result<Vec<(&'static str, PatchTruth)>, Failure> {
+    let mut all = Vec::new();
+    for package in QUEUES {
+        all.extend(truth(root, package)?.patches.into_iter().map(|patch| (package, patch)));
+    }
+    Ok(all)
+}
+
 /// What the patches of a crate are worth.
-pub fn truth(root: &Utf8Path, package: &str) -> Result<TruthFile, Failure> {
+fn truth(root: &Utf8Path, package: &str) -> Result<TruthFile, Failure> {
     let file = root.join("example-kernels").join(package).join("patches/truth.toml");
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
     Ok(toml::from_str(&text)?)
