@@ -184,7 +184,7 @@ fn ceilings_are_measured_where_they_are_not_known_and_again_before_anyone_is_acc
 
 #[test]
 fn the_time_that_was_agreed_is_kept() {
-    let slow = HONEST.replace("*) seed=", "*) sleep 0.4; seed=");
+    let slow = HONEST.replace("s/SEED/$seed/", "s/SEED/$seed/; s/\\\"wall_s\\\":0.1/\\\"wall_s\\\":0.4/");
     let ring = Ring::new(&slow, 0.8);
     let mut bout = ring.bout();
     bout.terms.max_time_s = 1.5;
@@ -195,6 +195,17 @@ fn the_time_that_was_agreed_is_kept() {
     // One launch has no interval: whatever was written can be read again.
     let text = serde_json::to_vec(&evidence).unwrap();
     assert_eq!(evidence::read("it", &text).unwrap().verdict, gate::verdict(&evidence));
+}
+
+#[test]
+fn what_a_launch_waits_for_a_device_is_not_counted() {
+    let waiting = HONEST.replace("*) seed=", "*) sleep 0.3; seed=");
+    let ring = Ring::new(&waiting, 0.8);
+    let mut bout = ring.bout();
+    bout.terms.max_time_s = 2.0;
+    let evidence = ring.hold(&bout).unwrap();
+    assert_eq!(evidence.verdict.ruling, Ruling::Accepted, "{:?}", evidence.verdict.reasons);
+    assert!(evidence.seconds > bout.terms.max_time_s, "{} s: it did not wait", evidence.seconds);
 }
 
 #[test]
