@@ -70,7 +70,7 @@ const PLAIN: [&str; 1] = ["kopt-schema"];
 #[must_use]
 pub fn lean(names: &[&str], lock: &str) -> Vec<String> {
     let there = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
-    let fast = FAST.into_iter().filter(there).chain(names.iter().copied()).map(|package| (package, 2));
+    let fast = FAST.into_iter().filter(there).chain(names.iter().copied()).map(|package| (package, 3));
     let plain = PLAIN.into_iter().filter(there).map(|package| (package, 0));
     let mut arguments = vec!["--config=profile.bench.opt-level=0".to_owned()];
     let package = |(package, level)| format!("--config=profile.bench.package.{package}.opt-level={level}");

@@ -145,7 +145,7 @@ impl Arena {
     fn decide(&self, scenario: &Scenario, context: &Context, interrupts: &Interrupts) -> Result<Row, Failure> {
         let (old, new) = match &scenario.versions {
             Versions::Tip => (&self.tip, &self.tip),
-            Versions::Patch { name, .. } => (&self.before[name], name),
+            Versions::Patch { patch, .. } => (&self.before[&patch.patch], &patch.patch),
         };
         let Some(candidate) = self.states.get(new) else { return Ok(Row::not_built(scenario)) };
         let before = own_seconds();

@@ -8,7 +8,7 @@ use kopt_stats::{clopper_pearson, median};
 
 use super::queue::Failure;
 use super::rows::{Row, Rows};
-use super::scenario;
+use super::scenario::{self, Versions};
 
 /// Where two per cent must be found: the launch deviation of the aggregate of equal code.
 const QUIET: f64 = 0.015;
@@ -140,12 +140,8 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
     );
     // Decisions, and how many of them were accepts: of what does not help, of gains of 5 % and more, of those from 2 %.
     let mut counts = [(0, 0); 3];
-    let truths = scenario::truths(root)?;
     for scenario in scenario::all(root)? {
-        let Some((package, patch)) = truths.iter().find(|(package, patch)| scenario.is_of(package, &patch.patch))
-        else {
-            continue;
-        };
+        let Versions::Patch { patch, .. } = &scenario.versions else { continue };
         let decided: Vec<&Row> = rows.of(&scenario).collect();
         if decided.is_empty() {
             continue;
@@ -165,7 +161,8 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
         rulings.dedup();
         let _ = writeln!(
             text,
-            "| {package}/{} | {truth} | {} | {} | {gain} | {} |",
+            "| {}/{} | {truth} | {} | {} | {gain} | {} |",
+            scenario.package,
             patch.patch.trim_end_matches(".patch"),
             decided.len(),
             accepted.len(),

@@ -14,8 +14,8 @@ pub enum Versions {
     Tip,
     /// A patch against the state it changes.
     Patch {
-        /// Its file's name.
-        name: String,
+        /// The patch, and what it is worth.
+        patch: PatchTruth,
         /// What identifies both states: a queue is rewritten now and then.
         change: String,
         /// The machine that its truth is of.
@@ -65,9 +65,6 @@ const GPU: [(&str, usize, usize); 3] =
 /// The crate with eight shapes.
 const EIGHT: &str = "grouped-matmul-cpu";
 
-/// The crates whose patches are decided on.
-const QUEUES: [&str; 4] = ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT];
-
 impl Scenario {
     /// Whether it can be decided here, or is asked for by name.
     pub fn is_wanted(&self, only: Option<&str>) -> bool {
@@ -80,13 +77,8 @@ impl Scenario {
     pub fn name(&self) -> String {
         match &self.versions {
             Versions::Tip => format!("{} {}", self.kind, self.package),
-            Versions::Patch { name, .. } => format!("{} {} {name}", self.kind, self.package),
+            Versions::Patch { patch, .. } => format!("{} {} {}", self.kind, self.package, patch.patch),
         }
-    }
-
-    /// Whether it is about this patch.
-    pub fn is_of(&self, package: &str, patch: &str) -> bool {
-        self.package == package && matches!(&self.versions, Versions::Patch { name, .. } if name == patch)
     }
 
     /// What to inject; which shape loses is drawn.
@@ -138,15 +130,15 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
         injected: Injected::LossInOne,
         goal: 80,
     });
-    for package in QUEUES {
+    for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT] {
         let truth = truth(root, package)?;
         for (index, patch) in truth.patches.iter().enumerate() {
-            let (name, change) = (patch.patch.clone(), change(root, package, &truth.patches[..=index])?);
+            let (patch, change) = (patch.clone(), change(root, package, &truth.patches[..=index])?);
             scenarios.push(Scenario {
                 kind: "queue",
                 package: package.to_owned(),
                 shapes: Vec::new(),
-                versions: Versions::Patch { name, change, device: truth.device.clone() },
+                versions: Versions::Patch { patch, change, device: truth.device.clone() },
                 injected: Injected::Nothing,
                 goal: 20,
             });
@@ -172,15 +164,6 @@ fn change(root: &Utf8Path, package: &str, patches: &[PatchTruth]) -> Result<Stri
         }
     }
     Ok(git2::Oid::hash_object(git2::ObjectType::Blob, all.as_bytes())?.to_string()[..12].to_owned())
-}
-
-/// What every patch of the queues is worth, with its crate.
-pub fn truths(root: &Utf8Path) -> Result<Vec<(&'static str, PatchTruth)>, Failure> {
-    let mut all = Vec::new();
-    for package in QUEUES {
-        all.extend(truth(root, package)?.patches.into_iter().map(|patch| (package, patch)));
-    }
-    Ok(all)
 }
 
 /// What the patches of a crate are worth.
