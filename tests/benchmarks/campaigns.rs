@@ -87,10 +87,16 @@ fn main() -> Result<(), Failure> {
     let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::rules(&row.key, key(&row.kernel)))?;
     rows.iter_mut().try_for_each(|row| mark_elsewhere(&root, row))?;
     let until = arguments.until();
+    // Those of an earlier machine stand beside the others and do not replace them.
+    let mut machines = BTreeMap::new();
+    for kernel in &kernels {
+        machines.insert(*kernel, truth_files(&root, kernel)?.into_iter().next().map(|truth| truth.device));
+    }
     while Instant::now() < until {
         let missing = |kernel: &str| {
             let wanted = if ON_A_GPU.contains(&kernel) { WANTED_ON_A_GPU } else { WANTED };
-            let counts = |row: &&Row| row.kernel == kernel && row.disturbed.is_none();
+            let there = |row: &Row| machines[kernel].as_ref().is_none_or(|device| *device == row.device);
+            let counts = |row: &&Row| row.kernel == kernel && row.disturbed.is_none() && there(row);
             wanted.saturating_sub(rows.iter().filter(counts).count())
         };
         let next = kernels.iter().rev().max_by_key(|kernel| missing(kernel));
