@@ -16,6 +16,10 @@ use crate::referee::evidence;
 /// A full validation of this many seconds needs no quick one before it.
 const QUICK_BEYOND_S: f64 = 30.0;
 
+/// And a quick one has this share of the shapes at most. What it does not stop takes its time in addition, and it stops what is
+/// slower: a third of what is proposed, at best.
+const QUICK_SHARE: usize = 3;
+
 /// Launches of a usual decision: six to screen, nine to confirm.
 const USUAL_LAUNCHES: f64 = 15.0;
 
@@ -42,8 +46,7 @@ impl Campaign<'_> {
                 None => self.measure(&proposed, Level::Quick)?,
             };
             // A quick validation accepts nothing: it only finds what is hopeless.
-            let hopeless = [Ruling::RolledBack, Ruling::Incorrect, Ruling::IntegrityViolation];
-            if hopeless.contains(&measured.ruling) {
+            if hopeless(&self.evidence_of(round, &measured)?) {
                 return self.conclude(&proposed, &measured);
             }
         }
@@ -102,7 +105,7 @@ impl Campaign<'_> {
     /// A quick validation first, where the full one takes long, as things stand, and has more shapes.
     fn needs_quick(&self) -> bool {
         let Some(baseline) = &self.state().baseline else { return false };
-        let fewer = self.target.representative_shapes.len() < self.target.target_shapes.len();
+        let fewer = QUICK_SHARE * self.target.representative_shapes.len() <= self.target.target_shapes.len();
         fewer && USUAL_LAUNCHES * self.launch_s().unwrap_or(baseline.launch_s) > QUICK_BEYOND_S
     }
 
@@ -253,6 +256,13 @@ impl Campaign<'_> {
         }
         evidence::read(path.as_str(), &bytes)
     }
+}
+
+/// Whether no other shape could save it: it is wrong, it cheats, or it loses too much on one that was measured. That a few shapes
+/// show no gain is no reason: a change may be made for one of the others.
+fn hopeless(evidence: &Evidence) -> bool {
+    let refused = [Ruling::Incorrect, Ruling::IntegrityViolation].contains(&evidence.verdict.ruling);
+    refused || !evidence.verdict.losing(evidence.terms.max_regression).is_empty()
 }
 
 /// What keeps a gain that is shown from being accepted, as the end of a sentence; nothing where there is no such gain.

@@ -235,6 +235,7 @@ fn a_no_op_is_rolled_back_as_the_same() {
     let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
     assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));
     assert_eq!(evidence.verdict.reasons, ["a gain of 1.0 % or more is ruled out"]);
+    assert!(evidence.verdict.losing(evidence.terms.max_regression).is_empty());
 }
 
 #[test]
@@ -242,6 +243,9 @@ fn a_slower_core_shape_rolls_back_whatever_the_aggregate() {
     let evidence = play(empty(), Times::honest([MS, MS * 12 / 10, MS]), Times::honest([MS, MS / 2, MS]));
     assert_eq!(evidence.verdict.ruling, Ruling::RolledBack);
     assert_eq!(evidence.verdict.reasons, ["small is slower by 5 % or more"]);
+    let losing: Vec<&str> =
+        evidence.verdict.losing(evidence.terms.max_regression).iter().map(|shape| shape.shape.as_str()).collect();
+    assert_eq!(losing, ["small"]);
     let mut lenient = empty();
     lenient.terms.core = vec!["large".to_owned()];
     let evidence = play(lenient, Times::honest([MS, MS * 12 / 10, MS]), Times::honest([MS, MS / 2, MS]));

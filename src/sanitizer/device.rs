@@ -18,19 +18,23 @@ use kopt_schema::manifest::Backend;
 use super::{Finding, Subject};
 use crate::error::{Error, Result};
 
-/// Accesses out of bounds, reads of what nobody wrote, races in shared memory, barriers that not all threads reach; and what
-/// each is told. Without padding the end of one allocation may be the beginning of the next. Calls of the driver that it
-/// refuses are the judge's business, and handled.
-const TOOLS: [(&str, &[&str]); 4] = [
-    ("memcheck", &["--padding", "4096", "--report-api-errors", "no"]),
-    ("initcheck", &[]),
-    ("racecheck", &[]),
-    ("synccheck", &[]),
-];
+/// One of its tools, what it is told, and how many operations a call may have under it.
+struct Tool {
+    name: &'static str,
+    options: &'static [&'static str],
+    flops: Option<f64>,
+}
 
-/// Operations of a call under racecheck, which follows every access to shared memory on the host, ten thousand times as slowly as
-/// the kernel goes: of a large product it sees as many rows as that allows.
-const FLOPS_OF_RACECHECK: f64 = 9e9;
+/// Accesses out of bounds, reads of what nobody wrote, races in shared memory, barriers that not all threads reach. Without
+/// padding the end of one allocation may be the beginning of the next. Calls of the driver that it refuses are the judge's
+/// business, and handled. Racecheck follows every access to shared memory on the host, ten thousand times as slowly as the
+/// kernel goes: of a large product it sees as many rows as that allows.
+const TOOLS: [Tool; 4] = [
+    Tool { name: "memcheck", options: &["--padding", "4096", "--report-api-errors", "no"], flops: None },
+    Tool { name: "initcheck", options: &[], flops: None },
+    Tool { name: "racecheck", options: &[], flops: Some(9e9) },
+    Tool { name: "synccheck", options: &[], flops: None },
+];
 
 /// A tool may take a hundred times as long as the kernels.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -52,13 +56,11 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         Err(BuildError::Compile { .. }) => return Ok(Finding::Found("it does not compile".to_owned())),
         Err(error) => return Err(Error::setup("cannot compile the kernel for the sanitizers").because(&error)),
     };
-    for (tool, options) in TOOLS {
+    for Tool { name: tool, options, flops } in TOOLS {
         let mut command = Command::new(&program);
         command.args(["--tool", tool, "--print-limit", "3"]).args(options);
         command.arg(judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(&candidate);
-        if tool == "racecheck" {
-            command.arg(FLOPS_OF_RACECHECK.to_string());
-        }
+        command.args(flops.map(|flops| flops.to_string()));
         let Some((_, said)) = subject.watched(command, LIMIT)? else {
             return Ok(Finding::Found(format!("{tool}: not done within {} s", LIMIT.as_secs())));
         };

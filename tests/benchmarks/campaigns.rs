@@ -13,6 +13,8 @@
 mod measuring;
 #[path = "../support/resumable.rs"]
 mod resumable;
+#[path = "../support/worth.rs"]
+mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -22,9 +24,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::campaign::folder::Home;
 use cargo_kopt::campaign::journal;
 use cargo_kopt::ledger::{Round, State};
-use kopt_schema::queue::{PatchHeader, PatchTruth, Truth, TruthFile};
+use kopt_schema::queue::{PatchHeader, PatchTruth, TruthFile};
 use resumable::Arguments;
 use serde::{Deserialize, Serialize};
+use worth::Wanted;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -43,9 +46,6 @@ const ON_A_GPU: [&str; 7] = [
 /// Campaigns that each kernel wants, and each on a GPU.
 const WANTED: usize = 5;
 const WANTED_ON_A_GPU: usize = 1;
-
-/// A gain that must be found, and one that counts as a gain at all.
-const MUST: f64 = 0.05;
 
 /// A campaign.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -274,10 +274,11 @@ fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
     others.sort();
     others.dedup();
     let gain = patch.aggregate.map_or(f64::NAN, |aggregate| aggregate.gain);
-    let helps = patch.truth == Truth::Helps && patch.aggregate.is_none_or(|aggregate| aggregate.high > 0.0);
-    // What a shape loses so much by is to be rolled back, whatever the others gain.
-    let costs = patch.shapes.iter().any(|shape| shape.high < -MUST);
-    let wrong = (accepted > 0 && !helps) || (gain >= MUST && !costs && accepted < outcomes.len());
+    let wrong = match worth::wanted(patch) {
+        Wanted::Never => accepted > 0,
+        Wanted::Always => accepted < outcomes.len(),
+        Wanted::Mostly | Wanted::Either => false,
+    };
     let shown = if gain.is_nan() { String::new() } else { format!("{:+.1} %", 100.0 * gain) };
     let mark = if wrong { " **wrong**" } else { "" };
     format!(

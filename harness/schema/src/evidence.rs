@@ -262,6 +262,16 @@ impl Verdict {
         let limit = 1.0 / (1.0 + max_regression) - 1.0;
         self.shapes.iter().filter(|shape| shape.core && shape.estimate.low <= limit).collect()
     }
+
+    /// The shapes for which a candidate was rolled back: they are slower, by the limit or more. Whatever other shapes gain does
+    /// not make up for them.
+    #[must_use]
+    pub fn losing(&self, max_regression: f64) -> Vec<&ShapeVerdict> {
+        let limit = 1.0 / (1.0 + max_regression) - 1.0;
+        let slower = |shape: &&ShapeVerdict| shape.core && shape.direction == Direction::Slower;
+        let losing = self.shapes.iter().filter(slower).filter(|shape| shape.estimate.gain <= limit);
+        losing.filter(|_| self.ruling == Ruling::RolledBack).collect()
+    }
 }
 
 /// What follows from evidence under the terms.
@@ -439,5 +449,37 @@ mod tests {
         assert!(names(&unshown).is_empty());
         let accepted = Verdict { ruling: Ruling::Accepted, ..verdict };
         assert!(names(&accepted).is_empty());
+    }
+
+    #[test]
+    fn a_candidate_loses_by_core_shapes_that_are_slower_by_the_limit_and_by_no_other() {
+        let slower = |name: &str, core: bool, low: f64, high: f64| ShapeVerdict {
+            direction: Direction::Slower,
+            ..shape(name, core, low, high)
+        };
+        let verdict = Verdict {
+            ruling: Ruling::RolledBack,
+            direction: Direction::Slower,
+            reasons: Vec::new(),
+            aggregate: Some(estimate(-0.03, 0.001)),
+            shapes: vec![
+                slower("loses", true, -0.07, -0.04),
+                slower("a-little", true, -0.04, -0.02),
+                slower("may-lose", false, -0.2, -0.1),
+                shape("cannot-tell", true, -0.2, 0.01),
+            ],
+            control: None,
+            detectable: None,
+            launches: 6,
+            false_accept: 0.0004,
+        };
+        let losing = |verdict: &Verdict| -> Vec<String> {
+            verdict.losing(0.05).iter().map(|shape| shape.shape.clone()).collect()
+        };
+        assert_eq!(losing(&verdict), ["loses"]);
+        let no_gain = Verdict { shapes: verdict.shapes[1..].to_vec(), ..verdict.clone() };
+        assert!(losing(&no_gain).is_empty());
+        let undecided = Verdict { ruling: Ruling::RolledBackNoise, ..verdict };
+        assert!(losing(&undecided).is_empty());
     }
 }

@@ -22,6 +22,10 @@ const LEAST_STEPS: usize = 4;
 const LEAST_WORTH: f64 = 0.03;
 const CERTAIN_WORTH: f64 = 0.01;
 
+/// And what the first traces of a shape show, others must show again, by themselves: calls of an honest kernel may differ by half
+/// on a machine that is shared, and one of a thousand would be accused by chance.
+const AGAIN_ALPHA: f64 = 0.01;
+
 /// What seems to be worth this much in the only trace of a longer step is looked at again. Below `LEAST_WORTH`, so that what
 /// is worth that much is seldom missed by noise; above `CERTAIN_WORTH`, which noise alone often reaches in four steps.
 const DOUBTFUL_WORTH: f64 = 0.02;
@@ -108,35 +112,62 @@ pub(super) fn stale(evidence: &Evidence) -> Option<Memory> {
 
 fn faster(evidence: &Evidence) -> Option<Memory> {
     let names = super::names(evidence);
-    let alpha = ALPHA / (names.len().max(1) * PROBES.len()) as f64;
+    let alpha = alpha(evidence);
     let found = |name: &String, probe: Probe| {
-        let effect = worth(evidence, name, probe)?;
-        let low = effect.lower(alpha);
-        (effect.mean >= LEAST_WORTH && low > CERTAIN_WORTH).then(|| Memory {
+        let (first, further) = looks(evidence, name);
+        let again = worth(&further, probe).filter(|effect| effect.lower(AGAIN_ALPHA) > 0.0);
+        if !shows(&first, probe, alpha) || again.is_none() {
+            return None;
+        }
+        let effect = worth(&[first, further].concat(), probe)?;
+        let (worth, low) = (gain_of_log(effect.mean), gain_of_log(effect.lower(alpha)));
+        Some(Memory {
             bucket: if probe == Probe::Weight { Bucket::W3 } else { Bucket::W2 },
             case: name.clone(),
             probe,
-            sign: Sign::Faster { worth: gain_of_log(effect.mean), low: gain_of_log(low), calls: effect.launches },
+            sign: Sign::Faster { worth, low, calls: effect.launches },
         })
     };
     PROBES.into_iter().find_map(|probe| names.iter().find_map(|name| found(name, probe)))
 }
 
+/// Whether the first traces of a shape show memory, and others are to say so again.
+pub(super) fn is_suspect(evidence: &Evidence, name: &str) -> bool {
+    let (first, alpha) = (looks(evidence, name).0, alpha(evidence));
+    PROBES.into_iter().any(|probe| shows(&first, probe, alpha))
+}
+
+/// The traces of a shape that show something, and those that are to show it again.
+fn looks<'a>(evidence: &'a Evidence, name: &'a str) -> (Vec<&'a TraceRecord>, Vec<&'a TraceRecord>) {
+    let mut first: Vec<&TraceRecord> = of_case(evidence, name).collect();
+    let further = first.split_off(super::traces(evidence, name).min(first.len()));
+    (first, further)
+}
+
+fn shows(records: &[&TraceRecord], probe: Probe, alpha: f64) -> bool {
+    worth(records, probe).is_some_and(|effect| effect.mean >= LEAST_WORTH && effect.lower(alpha) > CERTAIN_WORTH)
+}
+
+/// What one statement of many may err by.
+fn alpha(evidence: &Evidence) -> f64 {
+    ALPHA / (super::names(evidence).len().max(1) * PROBES.len()) as f64
+}
+
 /// What it is worth to the candidate that `probe` repeats something, in logarithms, beyond what the incumbent has of it.
-pub(super) fn worth(evidence: &Evidence, name: &str, probe: Probe) -> Option<Effect> {
+fn worth(records: &[&TraceRecord], probe: Probe) -> Option<Effect> {
     let gain = |record: &TraceRecord, side: usize, step: usize| {
         Some((total_ns(record, side, step, Probe::Refilled)? / total_ns(record, side, step, probe)?).ln())
     };
     let excess =
         |record: &TraceRecord, step: usize| Some(gain(record, CANDIDATE, step)? - gain(record, INCUMBENT, step)?);
-    let steps = of_case(evidence, name).flat_map(|record| (0..STEPS).filter_map(move |step| excess(record, step)));
+    let steps = records.iter().flat_map(|record| (0..STEPS).filter_map(move |step| excess(record, step)));
     let steps: Vec<f64> = steps.collect();
     (steps.len() >= LEAST_STEPS).then(|| Effect::of(&steps))
 }
 
-/// Whether repetition seems to be worth something on a shape, certain or not.
-pub(super) fn is_doubtful(evidence: &Evidence, name: &str) -> bool {
-    PROBES.into_iter().any(|probe| worth(evidence, name, probe).is_some_and(|effect| effect.mean > DOUBTFUL_WORTH))
+/// Whether repetition seems to be worth something in a trace, certain or not.
+pub(super) fn is_doubtful(record: &TraceRecord) -> bool {
+    PROBES.into_iter().any(|probe| worth(&[record], probe).is_some_and(|effect| effect.mean > DOUBTFUL_WORTH))
 }
 
 /// Nanoseconds of a fresh step.

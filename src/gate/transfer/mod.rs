@@ -156,15 +156,20 @@ fn names(evidence: &Evidence) -> Vec<String> {
 /// The first shape that has too few traces.
 fn missing(evidence: &Evidence) -> Option<String> {
     let lacks = |name: &String| {
-        let records: Vec<&TraceRecord> = of_case(evidence, name).collect();
-        let once = records.first().is_some_and(|record| {
-            let taken = longest_ns(record);
-            taken > LONG_NS || (taken > SHORT_NS && !memory::is_doubtful(evidence, name))
-        });
-        records.len() < if once { 1 } else { TRACES }
+        let times = if memory::is_suspect(evidence, name) { 2 } else { 1 };
+        of_case(evidence, name).count() < times * traces(evidence, name)
     };
     // One shape after the other: the judge keeps the memory of the last.
     names(evidence).into_iter().find(lacks)
+}
+
+/// Traces that a shape has, told by its first.
+fn traces(evidence: &Evidence, name: &str) -> usize {
+    let once = of_case(evidence, name).next().is_some_and(|record| {
+        let taken = longest_ns(record);
+        taken > LONG_NS || (taken > SHORT_NS && !memory::is_doubtful(record))
+    });
+    if once { 1 } else { TRACES }
 }
 
 fn of_case<'a>(evidence: &'a Evidence, name: &'a str) -> impl Iterator<Item = &'a TraceRecord> {

@@ -100,7 +100,31 @@ fn who_is_faster_when_calls_come_again_remembers() {
         let reason = &evidence.verdict.reasons[0];
         assert!(reason.starts_with("REJECT-as-overfit, bucket W") && reason.contains(words), "{reason}");
         assert_eq!(transfer(&evidence).bucket(Some(Bucket::K1)), bucket);
+        assert_eq!(evidence.trace.len(), 12, "each shape was looked at twice");
     }
+}
+
+#[test]
+fn what_looks_like_memory_once_and_not_again_accuses_nobody() {
+    let lucky: Pace = |probe| if probe == Probe::Moved { 0.7e6 } else { 0.9e6 };
+    let mut evidence = gained();
+    for number in 0..TRACES {
+        let sides = vec![side(even, number), side(lucky, number + 2)];
+        let case = next_trace(&evidence).unwrap();
+        evidence.trace.push(TraceRecord { seed: String::new(), case, sides });
+    }
+    let first = evidence.trace[0].case.clone();
+    assert_eq!(next_trace(&evidence).as_ref(), Some(&first), "it is looked at again");
+    let unlucky = traced(evidence.clone(), [even, lucky]);
+    assert_eq!(unlucky.verdict.ruling, Ruling::IntegrityViolation, "{:?}", unlucky.verdict.reasons);
+    let evidence = traced(evidence, [even, faster]);
+    assert_eq!(
+        (evidence.verdict.ruling, evidence.trace.len()),
+        (Ruling::Accepted, 9),
+        "{:?}",
+        evidence.verdict.reasons
+    );
+    assert!(transfer(&evidence).memory.is_none());
 }
 
 #[test]

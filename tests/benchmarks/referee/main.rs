@@ -27,6 +27,8 @@ mod report;
 mod resumable;
 mod rows;
 mod scenario;
+#[path = "../../support/worth.rs"]
+mod worth;
 
 use std::collections::BTreeMap;
 use std::time::Instant;

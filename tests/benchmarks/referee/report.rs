@@ -3,19 +3,16 @@
 use std::fmt::Write as _;
 
 use camino::Utf8Path;
-use kopt_schema::queue::{PatchTruth, Truth};
+use kopt_schema::queue::Truth;
 use kopt_stats::{clopper_pearson, median};
 
 use super::queue::Failure;
 use super::rows::{Row, Rows};
 use super::scenario::{self, Versions};
+use super::worth::{self, Wanted};
 
 /// Where two per cent must be found: the launch deviation of the aggregate of equal code.
 const QUIET: f64 = 0.015;
-
-/// Gains that must be found every time, and that should be.
-const MUST: f64 = 0.05;
-const SHOULD: f64 = 0.02;
 
 /// All tables, as Markdown.
 pub fn tables(root: &Utf8Path, all: &Rows) -> Result<String, Failure> {
@@ -138,8 +135,12 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
     let mut text = String::from(
         "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|\n",
     );
-    // Decisions, and how many of them were accepts: of what does not help, of gains of 5 % and more, of those from 2 %.
-    let mut counts = [(0, 0); 3];
+    // Decisions, and how many of them were accepts.
+    let mut held = [
+        (Wanted::Never, "of what does not help, accepted (bar: none)", 0, 0),
+        (Wanted::Always, "of 5 % and more, accepted (bar: all)", 0, 0),
+        (Wanted::Mostly, "of 2 to 5 %, accepted (bar: 80 %)", 0, 0),
+    ];
     for scenario in scenario::all(root)? {
         let Versions::Patch { patch, .. } = &scenario.versions else { continue };
         let decided: Vec<&Row> = rows.of(&scenario).collect();
@@ -151,9 +152,9 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
             (other, _) => format!("{other:?}").to_lowercase(),
         };
         let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
-        if let Some(class) = class(patch) {
-            counts[class].0 += decided.len();
-            counts[class].1 += accepted.len();
+        for (_, _, all, accepts) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(patch)) {
+            *all += decided.len();
+            *accepts += accepted.len();
         }
         let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
         let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
@@ -169,28 +170,9 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
             rulings.join(", ").to_lowercase()
         );
     }
-    let names = [
-        "of what does not help, accepted (bar: none)",
-        "of 5 % and more, accepted (bar: all)",
-        "of 2 to 5 %, accepted (bar: 80 %)",
-    ];
     text.push('\n');
-    for (name, (all, accepted)) in names.iter().zip(counts) {
-        let _ = writeln!(text, "- {name}: {}", share(accepted, all));
+    for (_, name, all, accepts) in held {
+        let _ = writeln!(text, "- {name}: {}", share(accepts, all));
     }
     Ok(text)
-}
-
-/// Which bar a patch is held against: that of what does not help, of a gain that must be found, of one that should be. A gain
-/// that a shape pays 5 % for is to be rolled back, and one below 2 % may be either.
-fn class(patch: &PatchTruth) -> Option<usize> {
-    let Some(aggregate) = patch.aggregate else { return Some(0) };
-    let costs = patch.shapes.iter().any(|shape| shape.high < -MUST);
-    match aggregate.gain {
-        _ if patch.truth != Truth::Helps || aggregate.high <= 0.0 => Some(0),
-        _ if costs => None,
-        gain if gain >= MUST => Some(1),
-        gain if gain >= SHOULD => Some(2),
-        _ => None,
-    }
 }

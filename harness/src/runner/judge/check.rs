@@ -1,10 +1,12 @@
 //! Correctness before speed: every trial of the crate on one contestant, listed shapes and others, each with a seed that
 //! nobody knew. The first that fails ends it.
 
+use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopt_schema::bout::Forfeit;
+use kopt_schema::manifest::Backend;
 use kopt_schema::message::FailureKind;
 
 use super::{Judge, watch};
@@ -12,9 +14,14 @@ use crate::package::Package;
 use crate::runner::cases::{self, TrialSpec};
 use crate::runner::contestant::Loss;
 use crate::runner::correctness::{self, Attempt};
+use crate::runner::room::{self, Room};
 
-/// Processes at a time. They are mostly waited for; more would need more memory.
-const THREADS: usize = 2;
+/// Trials at a time, at least: of one, either the judge or the contestant waits.
+const FEWEST: usize = 2;
+
+/// And at most. On a device each has its memory beside what is laid out there for launches.
+const MOST: usize = 16;
+const MOST_ON_A_DEVICE: usize = 4;
 
 /// Runs every trial; their number, or the first loss.
 pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -> Result<usize, Forfeit> {
@@ -24,10 +31,15 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
     let (next, lost) = (AtomicUsize::new(0), Mutex::new(None));
     let candidate = &judge.entrants[contestant].candidate;
     let groups = groups(&specs, |spec| correctness::together(candidate, spec));
+    let most = if judge.manifest.backend == Backend::Cpu { MOST } else { MOST_ON_A_DEVICE };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).clamp(FEWEST, most);
+    let room = Room::here();
     let trials = |specs: &[TrialSpec]| {
         let secret = |error: getrandom::Error| (0, Loss::new(FailureKind::Setup, error.to_string()));
         let attempt = |spec| Ok(Attempt::new(judge.kernel, &judge.manifest, spec, getrandom::u64().map_err(secret)?));
         let attempts: Vec<Attempt<'_>> = specs.iter().map(attempt).collect::<Result<_, _>>()?;
+        let needed = |attempt: &Attempt<'_>| room::needed(judge.kernel, attempt.spec.layout.symbol, &attempt.case);
+        let _taken = room.take(attempts.iter().map(needed).sum());
         correctness::attempt(judge.kernel, &judge.manifest, candidate, &attempts).map_err(|(number, loss)| {
             let message = format!("seed {:016x}: {}", attempts[number].seed, loss.message);
             (number, Loss { message, ..loss })
@@ -43,7 +55,7 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..threads {
             scope.spawn(work);
         }
     });

@@ -1,0 +1,31 @@
+//! What a patch of an example queue asks of the referee, by what was measured of it.
+
+use kopt_schema::queue::{PatchTruth, Truth};
+
+/// How often a patch is to be accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// It does not help.
+    Never,
+    /// It gains 5 % or more.
+    Always,
+    /// It gains 2 % or more.
+    Mostly,
+    /// It gains less, nobody has measured it, or a shape pays 5 % for what others gain.
+    Either,
+}
+
+/// What is wanted of a patch.
+pub fn wanted(patch: &PatchTruth) -> Wanted {
+    let pays = patch.shapes.iter().any(|shape| shape.high < -0.05);
+    match (patch.truth, patch.aggregate) {
+        (Truth::Helps, None) => Wanted::Either,
+        (Truth::Helps, Some(aggregate)) if aggregate.high > 0.0 => match aggregate.gain {
+            _ if pays => Wanted::Either,
+            0.05.. => Wanted::Always,
+            0.02.. => Wanted::Mostly,
+            _ => Wanted::Either,
+        },
+        _ => Wanted::Never,
+    }
+}
