@@ -9,7 +9,7 @@
  *   what it touches           SCRIBBLES WRITES_INPUT UNPROTECTS_INPUT REOPENS_INPUT SHRINKS_MEMORY LEAVES_FILES
  *   what it takes             EATS_MEMORY EATS_SHARED_MEMORY LEAKS
  *   what it does not compute  STALE SKIPS FIRST_ROW CACHES CACHES_ROWS CACHES_TURNED_ROWS
- *   what it does to clocks    PATCHES_CLOCK SHADES_CLOCK INTERPOSES_CLOCK
+ *   what it does to clocks    PATCHES_CLOCK SHADES_CLOCK HOLDS_CLOCK INTERPOSES_CLOCK
  *   what it does to others    KILLS_JUDGE KILLS_OTHERS STOPS_OTHERS LEAVES_THEM
  *   what it asks the system   MAPS_A_COUNTER WRITES_A_FILE OPENS_A_SOCKET FORKS_RAW CLONES_RAW TAKES_OVER_SIGNALS
  *                             RENAMES_ITSELF ASKS_OLD_CALLS BLOCKS_SIGNALS FILTERS_CALLS LOADS_A_FILE
@@ -89,6 +89,7 @@
 #define PATCHES_CLOCK 80
 #define SHADES_CLOCK 81
 #define INTERPOSES_CLOCK 82
+#define HOLDS_CLOCK 83
 #define KILLS_JUDGE 90
 #define KILLS_OTHERS 91
 #define STOPS_OTHERS 92
@@ -588,7 +589,7 @@ static int misdeed(const softmax_args *args)
 }
 #endif
 
-#if IS(ANSWERS_TWICE) || IS(REWRITES_REPLIES) || IS(PATCHES_CLOCK) || IS(SHADES_CLOCK)
+#if IS(ANSWERS_TWICE) || IS(REWRITES_REPLIES) || IS(PATCHES_CLOCK) || IS(SHADES_CLOCK) || IS(HOLDS_CLOCK)
 /* Makes a function of the process jump to another one. */
 static void replace(void *function, void *by)
 {
@@ -956,7 +957,7 @@ static int misdeed(const softmax_args *args)
 
 /* ---- what it does to clocks ---- */
 
-#if IS(PATCHES_CLOCK) || IS(SHADES_CLOCK)
+#if IS(PATCHES_CLOCK) || IS(SHADES_CLOCK) || IS(HOLDS_CLOCK)
 #include <elf.h>
 #include <sys/auxv.h>
 
@@ -987,7 +988,7 @@ static void *system_clock(void)
     return NULL;
 }
 
-static const double pace = IS(PATCHES_CLOCK) ? 0.5 : 0.985;
+static const double pace = IS(HOLDS_CLOCK) ? 0.0 : IS(PATCHES_CLOCK) ? 0.5 : 0.985;
 static struct timespec base_time;
 
 static int own_clock(clockid_t id, struct timespec *time)

@@ -216,6 +216,7 @@ pub const MISDEEDS: &[Misdeed] = &[
     misdeed("computes-the-first-row", "FIRST_ROW", Loses(&[Unwritten], &["of them never written"])),
     // What it does to clocks.
     forbidden("patches-the-clock", "PATCHES_CLOCK", &["`mprotect`"], InRecords("work was moved out of what is timed")),
+    forbidden("holds-the-clock", "HOLDS_CLOCK", &["`mprotect`"], Loses(&[Protocol], &["its calls took no time"])),
     misdeed("interposes-the-clock", "INTERPOSES_CLOCK", NotFaster),
     Misdeed { looks: ALL, ..forbidden("shades-the-clock", "SHADES_CLOCK", &["`mprotect`"], NotAccepted) },
     // What it does to others.
@@ -311,7 +312,14 @@ impl Misdeed {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            let native = ["ANSWERS_TWICE", "REWRITES_REPLIES", "PATCHES_CLOCK", "SHADES_CLOCK", "FLUSHES_DENORMALS"];
+            let native = [
+                "ANSWERS_TWICE",
+                "REWRITES_REPLIES",
+                "PATCHES_CLOCK",
+                "SHADES_CLOCK",
+                "HOLDS_CLOCK",
+                "FLUSHES_DENORMALS",
+            ];
             let first = MISDEEDS.iter().position(|misdeed| misdeed.constant == "MAPS_A_COUNTER");
             let own = MISDEEDS.iter().skip(first.unwrap_or(0)).any(|misdeed| misdeed.constant == self.constant);
             !own && !native.contains(&self.constant)
