@@ -16,8 +16,8 @@ use crate::referee::evidence;
 /// A full validation of this many seconds needs no quick one before it.
 const QUICK_BEYOND_S: f64 = 30.0;
 
-/// And a quick one has this share of the shapes at most. What it does not stop takes its time in addition, and it stops what is
-/// slower: a third of what is proposed, at best.
+/// And a quick one has one of so many shapes at most. What it does not stop takes its time in addition, and it stops only what is
+/// wrong, which a full one finds as soon, or slower, which is seldom most of what is proposed.
 const QUICK_SHARE: usize = 3;
 
 /// Launches of a usual decision: six to screen, nine to confirm.
@@ -102,7 +102,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// A quick validation first, where the full one takes long, as things stand, and has more shapes.
+    /// A quick validation first, where the full one takes long, as things stand, and has many more shapes.
     fn needs_quick(&self) -> bool {
         let Some(baseline) = &self.state().baseline else { return false };
         let fewer = QUICK_SHARE * self.target.representative_shapes.len() <= self.target.target_shapes.len();

@@ -219,7 +219,7 @@ impl Launch<'_> {
             let protects_itself = |judge: &Judge| judge.gauge.as_ref().and_then(Gauge::held_back).is_some();
             let before = protects_itself(self.judge);
             let block = self.block(case, calls)?;
-            // A thread's clock may stand still for a batch where the host takes its processor away, once in a million times.
+            // The clock of an honest thread was seen to stand still for a batch, once, on a host that took its processor away.
             if let Some(contestant) = block.device_ns.iter().position(|halves| halves.contains(&0)) {
                 stood_still += 1;
                 if stood_still > wanted {
