@@ -109,6 +109,7 @@ fn launch(number: usize, small: Times, large: Times) -> LaunchRecord {
             ladder: Vec::new(),
             blocks: vec![block; 3],
             throttled: 0,
+            stood_still: 0,
             megahertz: None,
             checked: 5,
         }

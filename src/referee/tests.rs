@@ -117,6 +117,7 @@ fn launch(names: &[&str], share: f64) -> LaunchRecord {
         ladder: vec![Rung { calls: 1, device_ns: times(1e5).iter().map(|both| both[0]).collect() }],
         blocks: vec![block.clone(); 3],
         throttled: 0,
+        stood_still: 0,
         megahertz: None,
         checked: 1,
     };

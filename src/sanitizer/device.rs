@@ -1,5 +1,6 @@
-//! Device code of CUDA: compute-sanitizer watches the judge's executable make the calls, once for each of its tools. The
-//! code is the very one that is timed, and every buffer has an allocation of its own.
+//! Device code of CUDA: compute-sanitizer watches the judge's executable make the calls, once for each of its tools, which
+//! run side by side: most of their time is the host's. The code is the very one that is timed, and every buffer has an
+//! allocation of its own.
 //!
 //! What a tool found is read from its summary, and that it looked at all from the judge's last line: its exit code is the
 //! program's own where that failed, and some of its versions give 0 where they could not start it.
@@ -40,7 +41,7 @@ const TOOLS: [Tool; 4] = [
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
-    let Subject { folder, manifest, judge, scratch, .. } = *subject;
+    let Subject { folder, manifest, scratch, .. } = *subject;
     if manifest.backend != Backend::Cuda {
         return Ok(Finding::Unavailable(format!("there is none for device code of {}", manifest.backend.name())));
     }
@@ -48,33 +49,54 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         Ok(found) => found.path,
         Err(why) => return Ok(Finding::Unavailable(why)),
     };
-    std::fs::create_dir_all(scratch)
-        .map_err(|error| Error::new(Exit::Output, format!("cannot make `{scratch}`")).because(&error))?;
+    std::fs::create_dir_all(scratch).map_err(|error| unmade(scratch, &error))?;
     let order = Order { folder: folder.to_owned(), manifest: manifest.clone() };
     let candidate = match Cache::new(scratch.join("build")).candidate(&order) {
         Ok(candidate) => candidate,
         Err(BuildError::Compile { .. }) => return Ok(Finding::Found("it does not compile".to_owned())),
         Err(error) => return Err(Error::setup("cannot compile the kernel for the sanitizers").because(&error)),
     };
-    for Tool { name: tool, options, flops } in TOOLS {
-        let mut command = Command::new(&program);
-        command.args(["--tool", tool, "--print-limit", "3"]).args(options);
-        command.arg(judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(&candidate);
+    let findings = std::thread::scope(|scope| {
+        let (program, candidate) = (&program, &candidate);
+        let looks = TOOLS.map(|tool| scope.spawn(move || tool.look(subject, program, candidate)));
+        let lost = |_| Err(Error::new(Exit::Internal, "a thread that waits for a sanitizer was lost"));
+        looks.map(|look| look.join().unwrap_or_else(lost))
+    });
+    let findings = findings.into_iter().collect::<Result<Vec<_>>>()?;
+    // What one of them found counts, also where another could not look.
+    let found = |finding: &&Finding| matches!(finding, Finding::Found(_));
+    let missing = |finding: &&Finding| *finding != &Finding::Clean;
+    let worst = findings.iter().find(found).or_else(|| findings.iter().find(missing));
+    Ok(worst.cloned().unwrap_or(Finding::Clean))
+}
+
+impl Tool {
+    fn look(&self, subject: &Subject<'_>, program: &Utf8Path, candidate: &Utf8Path) -> Result<Finding> {
+        let Self { name, options, flops } = self;
+        // Each writes into a folder of its own.
+        let scratch = subject.scratch.join(name);
+        std::fs::create_dir_all(&scratch).map_err(|error| unmade(&scratch, &error))?;
+        let mut command = Command::new(program);
+        command.args(["--tool", name, "--print-limit", "3"]).args(*options);
+        command.arg(subject.judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(candidate);
         command.args(flops.map(|flops| flops.to_string()));
-        let Some((_, said)) = subject.watched(command, LIMIT)? else {
-            return Ok(Finding::Found(format!("{tool}: not done within {} s", LIMIT.as_secs())));
+        let Some((_, said)) = Subject { scratch: &scratch, ..*subject }.watched(command, LIMIT)? else {
+            return Ok(Finding::Found(format!("{name}: not done within {} s", LIMIT.as_secs())));
         };
-        match Said::of(&said) {
-            Said::Nothing => {}
-            Said::Found => return Ok(Finding::Found(format!("{tool}: {}", told(&said, scratch)))),
+        Ok(match Said::of(&said) {
+            Said::Nothing => Finding::Clean,
+            Said::Found => Finding::Found(format!("{name}: {}", told(&said, subject.scratch))),
             Said::NotRun => {
                 let lines = || said.lines().rev();
                 let why = lines().find(|line| line.starts_with("error: ")).or_else(|| lines().next());
-                return Ok(Finding::Unavailable(format!("{tool} did not see the calls: {}", why.unwrap_or_default())));
+                Finding::Unavailable(format!("{name} did not see the calls: {}", why.unwrap_or_default()))
             }
-        }
+        })
     }
-    Ok(Finding::Clean)
+}
+
+fn unmade(folder: &Utf8Path, error: &std::io::Error) -> Error {
+    Error::new(Exit::Output, format!("cannot make `{folder}`")).because(error)
 }
 
 /// What a tool and the judge's executable say together.

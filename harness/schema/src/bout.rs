@@ -325,6 +325,9 @@ pub struct CaseRecord {
     /// Blocks that do not count, because the device held its clocks back to protect itself.
     #[serde(default, skip_serializing_if = "crate::audit::is_zero")]
     pub throttled: usize,
+    /// Blocks that were made again, because a contestant's clock stood still for a batch.
+    #[serde(default, skip_serializing_if = "crate::audit::is_zero")]
+    pub stood_still: usize,
     /// The clock of a device's multiprocessors after the blocks, in MHz, where it can be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub megahertz: Option<u32>,

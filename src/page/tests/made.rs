@@ -102,6 +102,7 @@ fn stage(kind: StageKind, launches: usize, share: f64, words: &str) -> Stage {
                 ladder: Vec::new(),
                 blocks: (0..10).map(block).collect(),
                 throttled: 0,
+                stood_still: 0,
                 megahertz: None,
                 checked: 2,
             }

@@ -22,7 +22,7 @@ const CHECKED_ONE_IN: usize = 4;
 const LONG_S: f64 = 0.01;
 
 /// Seconds of timed calls that a contestant's blocks take at most in a launch and shape, if that is more than one block.
-const BLOCKS_S: f64 = 0.02;
+const BLOCKS_S: f64 = 0.04;
 
 /// The same where only some shapes are asked for: those that nothing could be said of yet. A machine that is shared can have
 /// two speeds (one was seen to change between two, 1.4 apart for products of matrices, several times a second); with
@@ -246,6 +246,7 @@ impl Launch<'_> {
             ladder: rungs,
             blocks,
             throttled,
+            stood_still,
             megahertz,
             checked,
         })
