@@ -42,6 +42,10 @@ const MATCH: Duration = Duration::from_millis(2500);
 /// A victim that is not there yet, or not at this moment, is waited for no longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A kill that comes when the match is over is none: it is made again, sooner, this many times at most.
+const TRIES: u32 = 6;
+const TOO_LATE: &str = "too late";
+
 /// Who is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
@@ -82,9 +86,8 @@ fn rounds_of(victim: Victim, rounds: u64, seed: u64) -> Result<(), String> {
     let mut outcomes: Vec<(String, usize)> = Vec::new();
     let ring = Ring::new();
     for round in 0..rounds {
-        let moment = MATCH.mul_f64(chance.share());
-        let killed = kill(&ring, [&incumbent, &candidate], victim, moment, &mut chance);
-        let outcome = killed.map_err(|wrong| format!("kill {round} after {moment:?}: {wrong}"))?;
+        let killed = kill_in_time(&ring, [&incumbent, &candidate], victim, &mut chance);
+        let outcome = killed.map_err(|wrong| format!("kill {round} {wrong}"))?;
         match outcomes.iter_mut().find(|(name, _)| *name == outcome) {
             Some((_, count)) => *count += 1,
             None => outcomes.push((outcome, 1)),
@@ -99,6 +102,24 @@ fn rounds_of(victim: Victim, rounds: u64, seed: u64) -> Result<(), String> {
         eprintln!("{victim:?} killed: {count} times {outcome}");
     }
     Ok(())
+}
+
+/// One kill of somebody who was still at it; what came of it, in words.
+fn kill_in_time(
+    ring: &Ring,
+    entrants: [&Entrant; 2],
+    victim: Victim,
+    chance: &mut Chance,
+) -> Result<String, String> {
+    for earlier in 1..=TRIES {
+        let moment = MATCH.mul_f64(chance.share() / f64::from(earlier));
+        let outcome = kill(ring, entrants, victim, moment, chance);
+        let outcome = outcome.map_err(|wrong| format!("after {moment:?}: {wrong}"))?;
+        if outcome != TOO_LATE {
+            return Ok(outcome);
+        }
+    }
+    Err(format!("came too late {TRIES} times"))
 }
 
 /// One kill; what came of it, in words.
@@ -184,7 +205,7 @@ fn outcome(ended: &Ended, victim: Victim, struck: Struck) -> Result<String, Stri
     if victim == Victim::Referee {
         let over = ended.code.is_some() && ended.evidence.is_some();
         ensure(ended.signal == Some(9) || over, || "the referee did not die".to_owned())?;
-        return Ok(if over { "too late" } else { "and all below it" }.to_owned());
+        return Ok(if over { TOO_LATE } else { "and all below it" }.to_owned());
     }
     let Some(evidence) = &ended.evidence else {
         let exit = if struck == Struck::Judge { Exit::Internal } else { Exit::Setup };
@@ -199,7 +220,7 @@ fn outcome(ended: &Ended, victim: Victim, struck: Struck) -> Result<String, Stri
     ensure(!accepted, || format!("ruled {ruling:?}"))?;
     let Some(forfeit) = &evidence.forfeit else {
         // The process was about to be ended, or the judge's work was done: nothing that counts was lost.
-        return Ok("too late".to_owned());
+        return Ok(TOO_LATE.to_owned());
     };
     ensure(forfeit.kind == FailureKind::Crashed && forfeit.message.contains("SIGKILL"), || format!("{forfeit:?}"))?;
     let right = match forfeit.contestant {

@@ -18,6 +18,9 @@ use crate::history;
 /// Kills come within this, which is about what a first comparison takes.
 const COMPARISON: Duration = Duration::from_millis(4000);
 
+/// A kill that comes when the comparison is over is none: it is made again, sooner, this many times at most.
+const TRIES: u32 = 6;
+
 /// Cargo and compilers that were at work when the tool was killed finish what they are at; nothing tells them not to.
 const BUILD: Duration = Duration::from_secs(30);
 
@@ -34,12 +37,15 @@ pub fn rounds(kills: u64, seed: u64) -> Result<(), String> {
         if kill % 2 == 0 {
             let _ = fs::remove_dir_all(repository.join("target"));
         }
-        let moment = COMPARISON.mul_f64(chance.share());
+        let moment = (1..=TRIES).find_map(|earlier| {
+            let moment = COMPARISON.mul_f64(chance.share() / f64::from(earlier));
+            let mut tool = compare(&repository, folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(moment);
+            tool.kill().unwrap();
+            tool.wait().unwrap().code().is_none().then_some(moment)
+        });
+        let moment = moment.ok_or_else(|| format!("kill {kill} came too late {TRIES} times"))?;
         let told = |wrong: String| format!("kill {kill} after {moment:?}: {wrong}");
-        let mut tool = compare(&repository, folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(moment);
-        tool.kill().unwrap();
-        tool.wait().unwrap();
         let killed = Instant::now();
         let left = survivors(folder, BUILD);
         slowest = slowest.max(killed.elapsed());
