@@ -105,12 +105,7 @@ fn rounds_of(victim: Victim, rounds: u64, seed: u64) -> Result<(), String> {
 }
 
 /// One kill of somebody who was still at it; what came of it, in words.
-fn kill_in_time(
-    ring: &Ring,
-    entrants: [&Entrant; 2],
-    victim: Victim,
-    chance: &mut Chance,
-) -> Result<String, String> {
+fn kill_in_time(ring: &Ring, entrants: [&Entrant; 2], victim: Victim, chance: &mut Chance) -> Result<String, String> {
     for earlier in 1..=TRIES {
         let moment = MATCH.mul_f64(chance.share() / f64::from(earlier));
         let outcome = kill(ring, entrants, victim, moment, chance);

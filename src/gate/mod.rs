@@ -143,12 +143,23 @@ fn lead(evidence: &Evidence, stage: &Stage) -> Lead {
 }
 
 /// Launches after which a stage is looked at, and the last of which ends it: those that were planned and, as long as only
-/// single shapes hold up a gain that is shown, half as many launches again, if that can settle it. Such a look costs no error:
-/// what it accepts, an earlier one would have accepted but for these shapes.
+/// single shapes hold up a gain that is shown, half as many launches again, beyond the last one only if that can settle it.
+/// Such a look costs no error: what it accepts, an earlier one would have accepted but for these shapes.
 #[must_use]
 pub fn looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
-    let mut looks = planned_looks(evidence, stage);
     let half_again = |launches: usize| launches + launches.div_ceil(2);
+    let mut looks = Vec::new();
+    for planned in planned_looks(evidence, stage) {
+        while let Some(last) = looks.last().copied() {
+            let between = half_again(last);
+            let open = evidence.terms.further_looks > 0 && last <= stage.launches.len();
+            if !open || between >= planned || !is_held_up(evidence, stage, last) {
+                break;
+            }
+            looks.push(between);
+        }
+        looks.push(planned);
+    }
     // Never more than today's, as evidence is a file and can hold anything.
     for left in (1..=evidence.terms.further_looks.min(FURTHER_LOOKS)).rev() {
         let Some(last) = looks.last().copied().filter(|last| *last <= stage.launches.len()) else { break };

@@ -232,6 +232,25 @@ fn a_gain_that_a_noisy_shape_holds_up_is_looked_at_further() {
 }
 
 #[test]
+fn a_confirmation_that_a_shape_holds_up_is_looked_at_before_all_its_launches_are_made() {
+    // The small shape, which does not gain, is disturbed once the screen is over.
+    let large = Times::honest([MS, MS * 7 / 10, MS]);
+    let small = |number: usize| match number {
+        0..6 => Times::honest([MS; 3]),
+        _ if number.is_multiple_of(2) => Times::honest([MS, MS * 105 / 100, MS]),
+        _ => Times::honest([MS, MS * 100 / 105, MS]),
+    };
+    let held = |further_looks: usize| {
+        let evidence = Evidence { terms: Terms { further_looks, ..empty().terms }, ..empty() };
+        let played = play_each(evidence, |number| launch(number, small(number), large));
+        assert_eq!(played.verdict.ruling, Ruling::Accepted, "{:?}", played.verdict.reasons);
+        played.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(held(2), [6, 12]);
+    assert_eq!(held(0), [6, 15], "as it was planned");
+}
+
+#[test]
 fn a_no_op_is_rolled_back_as_the_same() {
     let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
     assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));
