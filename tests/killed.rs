@@ -43,7 +43,7 @@ const MATCH: Duration = Duration::from_millis(2500);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A kill that comes when the match is over is none: it is made again, sooner, this many times at most.
-const TRIES: u32 = 6;
+const TRIES: i32 = 6;
 const TOO_LATE: &str = "too late";
 
 /// Who is killed.
@@ -106,8 +106,8 @@ fn rounds_of(victim: Victim, rounds: u64, seed: u64) -> Result<(), String> {
 
 /// One kill of somebody who was still at it; what came of it, in words.
 fn kill_in_time(ring: &Ring, entrants: [&Entrant; 2], victim: Victim, chance: &mut Chance) -> Result<String, String> {
-    for earlier in 1..=TRIES {
-        let moment = MATCH.mul_f64(chance.share() / f64::from(earlier));
+    for late in 0..TRIES {
+        let moment = MATCH.mul_f64(chance.share() * 0.5f64.powi(late));
         let outcome = kill(ring, entrants, victim, moment, chance);
         let outcome = outcome.map_err(|wrong| format!("after {moment:?}: {wrong}"))?;
         if outcome != TOO_LATE {

@@ -19,7 +19,7 @@ use crate::history;
 const COMPARISON: Duration = Duration::from_millis(4000);
 
 /// A kill that comes when the comparison is over is none: it is made again, sooner, this many times at most.
-const TRIES: u32 = 6;
+const TRIES: i32 = 6;
 
 /// Cargo and compilers that were at work when the tool was killed finish what they are at; nothing tells them not to.
 const BUILD: Duration = Duration::from_secs(30);
@@ -33,12 +33,12 @@ pub fn rounds(kills: u64, seed: u64) -> Result<(), String> {
     fs::create_dir(folder.join("temporary")).unwrap();
     let (mut chance, mut slowest) = (Chance(seed), Duration::ZERO);
     for kill in 0..kills {
-        // Every second one starts from nothing; the others find what killed ones have left.
-        if kill % 2 == 0 {
-            let _ = fs::remove_dir_all(repository.join("target"));
-        }
-        let moment = (1..=TRIES).find_map(|earlier| {
-            let moment = COMPARISON.mul_f64(chance.share() / f64::from(earlier));
+        let moment = (0..TRIES).find_map(|late| {
+            // Every second one starts from nothing; the others find what killed ones have left.
+            if kill % 2 == 0 {
+                let _ = fs::remove_dir_all(repository.join("target"));
+            }
+            let moment = COMPARISON.mul_f64(chance.share() * 0.5f64.powi(late));
             let mut tool = compare(&repository, folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(moment);
             tool.kill().unwrap();
