@@ -16,9 +16,12 @@ use crate::runner::processor::{self, Stay};
 use crate::tensor::Draw;
 
 /// One batch of four is compared in full; which, nobody can know.
-const CHECKED_ONE_IN: usize = 4;
+pub(super) const CHECKED_ONE_IN: usize = 4;
 
-/// A call that takes this long is made once to warm up.
+/// A call that takes this long is made once to warm up: most of it finds things as a first call does.
+const WARMED_ONCE_S: f64 = 0.002;
+
+/// And of one that takes this long, two show whether the second is free.
 const LONG_S: f64 = 0.01;
 
 /// Seconds of timed calls that a contestant's blocks take at most in a launch and shape, if that is more than one block.
@@ -186,8 +189,7 @@ impl Launch<'_> {
         let warmed_up = permutation(count, &mut self.draw);
         let mut fastest = f64::INFINITY;
         for _ in 0..2 {
-            // One call warms up what takes long.
-            if fastest > LONG_S && fastest.is_finite() {
+            if fastest > WARMED_ONCE_S && fastest.is_finite() {
                 break;
             }
             let places = self.deal(case, 1)?;
@@ -199,7 +201,6 @@ impl Launch<'_> {
         let calls = (batch_s / fastest.max(1e-9)).ceil().clamp(1.0, places as f64) as usize;
         let mut rungs = Vec::new();
         if ladder {
-            // Two of what takes long say whether the second is free.
             let most = if fastest > LONG_S { 2 } else { places.min((4 * calls).max(2)) };
             let sizes: Vec<usize> = RUNGS.into_iter().filter(|size| *size <= most).collect();
             for index in permutation(sizes.len(), &mut self.draw) {

@@ -14,6 +14,7 @@ use kopt_schema::wire::Request;
 
 use super::Judge;
 use super::deck::Deck;
+use super::launch::CHECKED_ONE_IN;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::runner::{prepare, processor};
 use crate::tensor::Draw;
@@ -179,7 +180,9 @@ impl Trace<'_> {
                 Some(loss) => Some(self.alone(side, place, loss)?),
             };
             self.of_deck(side, |deck| deck.restore(side, &[place]))?;
-            if let Some(loss) = self.of_deck(side, |deck| deck.still(side, &[place]))? {
+            // As in a launch; and all of it when the processes are gone.
+            let looked_at = self.draw.between(0, CHECKED_ONE_IN - 1) == 0;
+            if looked_at && let Some(loss) = self.of_deck(side, |deck| deck.still(side, &[place]))? {
                 return Err(self.forfeit(side, loss));
             }
             self.found |= stale.is_some();
