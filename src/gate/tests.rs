@@ -1,5 +1,6 @@
 //! Evidence made by hand, and what must follow from it.
 
+mod looks;
 mod slowdown;
 
 use std::collections::BTreeMap;
@@ -197,57 +198,6 @@ fn where_nothing_is_to_be_confirmed_a_gain_ends_the_screen_and_is_not_accepted()
     confirmed.terms.confirmation_looks = 0;
     assert_eq!(verdict(&confirmed).ruling, Ruling::RolledBackNoise, "not by a confirmation that nobody asked for");
     assert_eq!(play(empty(), gain, gain).verdict.ruling, Ruling::Accepted, "the same, confirmed");
-}
-
-#[test]
-fn a_gain_that_a_noisy_shape_holds_up_is_looked_at_further() {
-    // The large shape gains; the small one does not, and is disturbed in every launch, to and fro.
-    let large = Times::honest([MS, MS * 7 / 10, MS]);
-    let small = |number: usize, part: u64| {
-        let ns = if number.is_multiple_of(2) { MS * (100 + part) / 100 } else { MS * 100 / (100 + part) };
-        Times::honest([MS, ns, MS])
-    };
-    let held = |terms: Terms, part: u64| {
-        let evidence = Evidence { terms, ..empty() };
-        let played = play_each(evidence, |number| launch(number, small(number, part), large));
-        let launches = played.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>();
-        (played.verdict, launches)
-    };
-    let terms = empty().terms;
-    let (found, launches) = held(terms.clone(), 16);
-    assert_eq!((found.ruling, launches), (Ruling::Accepted, vec![72, 72]), "{:?}", found.reasons);
-    let (found, launches) = held(Terms { further_looks: 0, ..terms.clone() }, 16);
-    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![48]));
-    assert!(found.reasons[0].contains("48 launches show a gain"), "{:?}", found.reasons);
-    let (found, launches) = held(terms.clone(), 21);
-    assert_eq!((found.ruling, launches), (Ruling::Accepted, vec![108, 108]), "{:?}", found.reasons);
-    // What 108 launches would not settle is left at 48.
-    let (found, launches) = held(terms.clone(), 35);
-    assert_eq!((found.ruling, launches), (Ruling::RolledBackNoise, vec![48]));
-    // What has no gain gets no more than it had.
-    let no_gain = |number| launch(number, small(number, 16), small(number + 1, 16));
-    let launches = (0..48).map(no_gain).collect();
-    let evidence = Evidence { stages: vec![Stage { kind: StageKind::Screen, launches }], terms, ..empty() };
-    assert_eq!(next(&evidence), Next::Done);
-}
-
-#[test]
-fn a_confirmation_that_a_shape_holds_up_is_looked_at_before_all_its_launches_are_made() {
-    // The small shape, which does not gain, is disturbed once the screen is over.
-    let large = Times::honest([MS, MS * 7 / 10, MS]);
-    let small = |number: usize| match number {
-        0..6 => Times::honest([MS; 3]),
-        _ if number.is_multiple_of(2) => Times::honest([MS, MS * 105 / 100, MS]),
-        _ => Times::honest([MS, MS * 100 / 105, MS]),
-    };
-    let held = |further_looks: usize| {
-        let evidence = Evidence { terms: Terms { further_looks, ..empty().terms }, ..empty() };
-        let played = play_each(evidence, |number| launch(number, small(number), large));
-        assert_eq!(played.verdict.ruling, Ruling::Accepted, "{:?}", played.verdict.reasons);
-        played.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>()
-    };
-    assert_eq!(held(2), [6, 12]);
-    assert_eq!(held(0), [6, 15], "as it was planned");
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! Device code of CUDA: compute-sanitizer watches the judge's executable make the calls, once for each of its tools, which
-//! run side by side: most of their time is the host's. The code is the very one that is timed, and every buffer has an
-//! allocation of its own.
+//! Device code of CUDA: compute-sanitizer watches the judge's executable make the calls, once for each of its tools, side
+//! by side. The code is the very one that is timed, and every buffer has an allocation of its own.
 //!
 //! What a tool found is read from its summary, and that it looked at all from the judge's last line: its exit code is the
 //! program's own where that failed, and some of its versions give 0 where they could not start it.

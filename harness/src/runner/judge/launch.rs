@@ -18,7 +18,7 @@ use crate::tensor::Draw;
 /// One batch of four is compared in full; which, nobody can know.
 pub(super) const CHECKED_ONE_IN: usize = 4;
 
-/// A call that takes this long is made once to warm up: most of it finds things as a first call does.
+/// A call that takes this long is made once to warm up: what only a first call pays for is little of it.
 const WARMED_ONCE_S: f64 = 0.002;
 
 /// And of one that takes this long, two show whether the second is free.
