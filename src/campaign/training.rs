@@ -25,6 +25,8 @@ use crate::transfer::{self, Contest, Outcome, Terms};
 
 /// Launches of the baseline against itself: it is only asked what a step takes, what of it the op does, and whether it trains.
 const BASELINE_LAUNCHES: usize = 2;
+/// Their steps: losses of one version against itself are compared in passing.
+const BASELINE_STEPS: usize = 24;
 /// Seconds after which the end against the beginning, and a candidate against the version that stands, begin no further
 /// launch.
 const REPORT_S: f64 = 20.0;
@@ -57,7 +59,7 @@ impl Occasion {
     fn terms(self) -> Terms {
         let usual = Terms::default();
         match self {
-            Self::Baseline => Terms { launches: (BASELINE_LAUNCHES, BASELINE_LAUNCHES), ..usual },
+            Self::Baseline => Terms { launches: (BASELINE_LAUNCHES, BASELINE_LAUNCHES), steps: BASELINE_STEPS, ..usual },
             Self::Round(_) => Terms { max_time_s: ACCEPT_S, ..usual },
             Self::Report => Terms { max_time_s: REPORT_S, ..usual },
         }

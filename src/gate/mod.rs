@@ -21,7 +21,7 @@ mod words;
 mod tests;
 
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
-use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Rule, Schedule, Shape, Slowdown, Standing, gain_of_log};
+use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Reason, Rule, Schedule, Shape, Slowdown, Standing, gain_of_log};
 
 pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};
@@ -66,6 +66,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         confirmation_alpha: Schedule::standard().alpha(),
         confirmation_looks: CONFIRMATION_LOOKS,
         further_looks: if quick || policy == Policy::Gate { 0 } else { FURTHER_LOOKS },
+        gives_up_early: policy != Policy::Gate,
         weighted: policy == Policy::Gate,
         shape_alpha: rule.shape_alpha,
         control_alpha: CONTROL_ALPHA,
@@ -105,7 +106,9 @@ pub fn next(evidence: &Evidence) -> Next {
     let (looks, launches) = (looks(evidence, stage), stage.launches.len());
     let last = looks.last().copied().unwrap_or(0);
     // The last look that was reached. What it has shown is not looked at again.
-    let Some(reached) = looks.iter().copied().filter(|look| *look <= launches).max() else { return Next::Measure };
+    let Some(reached) = looks.iter().copied().filter(|look| *look <= launches).max() else {
+        return if is_given_up(evidence, stage) { Next::Done } else { Next::Measure };
+    };
     match (lead(evidence, stage), stage.kind) {
         (Lead::Shown, StageKind::Screen) if evidence.terms.confirmation_looks > 0 => Next::Confirm,
         (Lead::Undecided, _) if launches < last => Next::Measure,
@@ -367,9 +370,29 @@ fn measured(evidence: &Evidence) -> (Ruling, Vec<String>) {
 
 /// Where the candidate stands in a stage, at the last look that was reached.
 fn stand(evidence: &Evidence, stage: &Stage) -> Standing {
+    if is_given_up(evidence, stage) {
+        return Standing::Reject(Reason::NoGain);
+    }
     let looks = looks(evidence, stage).into_iter().filter(|look| *look <= stage.launches.len());
     let Some(look) = looks.max() else { return Standing::Undecided };
     kopt_stats::standing(&seen(evidence, stage, look).shapes(), &rule(&evidence.terms), levels(evidence, stage))
+}
+
+/// Whether the gain of the screen is ruled out before the confirmation's first look, after as many launches as a screen is looked
+/// at. A version that is faster by a little less than is asked for passes a screen now and then, whose bare gain then asks for the
+/// longest confirmation. What ends it early accepts nothing, so that it costs no error.
+fn is_given_up(evidence: &Evidence, stage: &Stage) -> bool {
+    let terms = &evidence.terms;
+    if stage.kind != StageKind::Confirmation || !terms.gives_up_early || is_gate(terms) {
+        return false;
+    }
+    let first = planned_looks(evidence, stage).first().copied().unwrap_or(0).min(stage.launches.len() + 1);
+    let ruled_out = |look: usize| {
+        let shapes = seen(evidence, stage, look);
+        let standing = kopt_stats::standing(&shapes.shapes(), &rule(terms), levels(evidence, stage));
+        standing == Standing::Reject(Reason::NoGain)
+    };
+    terms.looks.iter().any(|look| *look < first && ruled_out(*look))
 }
 
 /// Whether it is undecided after `look` launches though a gain is shown: a loss of some core shape is not ruled out.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kopt_schema::training::{
-    CallTime, Filling, LEAST_STEPS, StepTaken, TRAINING_VERSION, TrainingReply, TrainingRequest, TrainingStep,
+    CallTime, Filling, StepTaken, TRAINING_VERSION, TrainingReply, TrainingRequest, TrainingStep,
 };
 
 use super::contestant::{Contestant, Trouble};
@@ -69,7 +69,7 @@ pub(super) fn train(
         trainer: kopt_schema::training::Trainer::Model { preset, parameters, tokens },
         seed: contest.seed.text().to_owned(),
         launches: launches.len(),
-        steps: LEAST_STEPS,
+        steps: contest.terms.steps,
         incumbent_s: times[0],
         candidate_s: times[1],
         gain: figures::gain(&launches, 1),
@@ -104,11 +104,11 @@ impl<'a> Course<'a> {
         let mut noisy = Vec::new();
         while launches.len() < most.max(least) {
             let number = launches.len();
-            let steps = if number == 0 { LEAST_STEPS } else { SHORT };
+            let steps = if number == 0 { contest.terms.steps } else { SHORT };
             let order = u64::from_str_radix(&contest.seed.launch(number), 16).unwrap_or(0);
             launches.push(self.launch(fillings, steps, order)?);
             if number == 0 {
-                noisy = self.noisy(fillings[0])?;
+                noisy = self.noisy(fillings[0], steps)?;
                 let so_far = figures::losses(&launches, &noisy);
                 if !so_far.agree {
                     // What does not learn the same need not be timed; two launches make an interval that can be told.
@@ -157,12 +157,12 @@ impl<'a> Course<'a> {
     }
 
     /// Losses of the incumbent with rounding noise.
-    fn noisy(&mut self, filling: &Filling) -> Found<Vec<Curve>> {
+    fn noisy(&mut self, filling: &Filling, steps: usize) -> Found<Vec<Curve>> {
         let mut noisy = Vec::new();
         for noise in 1..=NOISY {
             let mut contestant = self.load(0, filling, Some(noise))?;
             let mut losses = Vec::new();
-            for _ in 0..WARM_UP.max(2) + LEAST_STEPS {
+            for _ in 0..WARM_UP.max(2) + steps {
                 losses.extend(self.stepped(&mut contestant, 0)?.iter().map(|step| step.loss));
             }
             noisy.push(losses);

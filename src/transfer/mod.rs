@@ -24,7 +24,7 @@ use camino::Utf8Path;
 use kopt_schema::DType;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::{Backend, Script, TransferSettings};
-use kopt_schema::training::{Filling, SLOTS, TrainingStep};
+use kopt_schema::training::{Filling, LEAST_STEPS, SLOTS, TrainingStep};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -55,6 +55,8 @@ pub struct Contest<'a> {
 pub struct Terms {
     /// Sizes of the model, by name; those made for the op if none are named.
     pub preset: Option<String>,
+    /// Steps in which loss curves are compared.
+    pub steps: usize,
     /// At least and at most so many launches.
     pub launches: (usize, usize),
     /// Enough is known when half the interval of the gain is no wider than this.
@@ -67,7 +69,7 @@ pub struct Terms {
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { preset: None, launches: (4, 24), half_width: 0.008, max_time_s: 50.0, patience_s: 60.0 }
+        Self { preset: None, steps: LEAST_STEPS, launches: (4, 24), half_width: 0.008, max_time_s: 50.0, patience_s: 60.0 }
     }
 }
 

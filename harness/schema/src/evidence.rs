@@ -150,6 +150,9 @@ pub struct Terms {
     /// How many looks a stage gets beyond its own where a gain is shown and only single shapes hold it up.
     #[serde(default)]
     pub further_looks: usize,
+    /// Whether a confirmation ends before its first look where the gain is ruled out by then.
+    #[serde(default)]
+    pub gives_up_early: bool,
     /// Whether a launch counts by how closely it measured a shape, and the incumbent by both of its processes.
     #[serde(default)]
     pub weighted: bool,

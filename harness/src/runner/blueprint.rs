@@ -193,18 +193,18 @@ fn poison_bits(noise: u64, turn: u64, index: usize, dtype: DType) -> u32 {
     // The kind must not depend on the noise: turns have different noise and must take different kinds.
     let kind = (mix(0, index) % POISONS + turn) % POISONS;
     let (sign, payload) = ((random >> 63) as u32, (random & 0x003f_ffff) as u32);
-    match (dtype, kind) {
-        (DType::F32, 0) => sign << 31 | 0x7fc0_0000 | payload.max(1),
-        (DType::F32, 1) => 0x7080_0000 | payload,
-        (DType::F32, _) => 0xf080_0000 | payload,
-        (DType::Bf16, 0) => sign << 15 | 0x7fc0 | (payload & 0x3f).max(1),
-        (DType::Bf16, 1) => 0x7080 | (payload & 0x7f),
-        (DType::Bf16, _) => 0xf080 | (payload & 0x7f),
-        (DType::F16, 0) => sign << 15 | 0x7e00 | (payload & 0x1ff).max(1),
-        (DType::F16, 1) => 0x7800 | (payload & 0x3ff),
-        (DType::F16, _) => 0xf800 | (payload & 0x3ff),
-        (DType::I32, 0) => random as u32 | 0x4000_0000,
-        (DType::I32, 1) => 0x7f00_0000 | payload,
-        (DType::I32, _) => 0x8000_0000 | payload,
-    }
+    // All kinds are computed: a branch on what cannot be foreseen takes longer than any of them.
+    let kinds = match dtype {
+        DType::F32 => [sign << 31 | 0x7fc0_0000 | payload.max(1), 0x7080_0000 | payload, 0xf080_0000 | payload],
+        DType::Bf16 => {
+            let huge = payload & 0x7f;
+            [sign << 15 | 0x7fc0 | (payload & 0x3f).max(1), 0x7080 | huge, 0xf080 | huge]
+        }
+        DType::F16 => {
+            let huge = payload & 0x3ff;
+            [sign << 15 | 0x7e00 | (payload & 0x1ff).max(1), 0x7800 | huge, 0xf800 | huge]
+        }
+        DType::I32 => [random as u32 | 0x4000_0000, 0x7f00_0000 | payload, 0x8000_0000 | payload],
+    };
+    kinds[kind as usize]
 }

@@ -1,4 +1,5 @@
-//! Looks beyond those that were planned: where a gain is shown, and all that is open is the loss of a single shape.
+//! Looks beyond those that were planned: where a gain is shown, and all that is open is the loss of a single shape; and where
+//! the gain of a screen is ruled out before its confirmation is over.
 
 use kopt_schema::evidence::{Evidence, Ruling, Stage, StageKind, Terms};
 
@@ -79,4 +80,44 @@ fn a_loss_of_five_per_cent_in_a_shape_hardly_ever_passes_all_the_looks() {
         matches!(played.verdict.ruling, Ruling::Accepted | Ruling::AcceptedTradeOff)
     });
     assert!(accepted.count() <= 4, "one in a hundred is a multiple of what both stages miss");
+}
+
+#[test]
+fn a_confirmation_ends_as_soon_as_the_gain_of_its_screen_is_ruled_out() {
+    // Barely a gain, to and fro, until the screen has passed; then none.
+    let both = |number: usize| match number {
+        0..14 if number.is_multiple_of(2) => Times::honest([MS, MS * 978 / 1000, MS]),
+        14.. if number.is_multiple_of(2) => Times::honest([MS, MS * 1001 / 1000, MS]),
+        _ => Times::honest([MS; 3]),
+    };
+    let held = |gives_up_early: bool| {
+        let evidence = Evidence { terms: Terms { gives_up_early, ..empty().terms }, ..empty() };
+        let played = play_each(evidence, |number| launch(number, both(number), both(number)));
+        let verdict = &played.verdict;
+        assert_eq!(verdict.ruling, Ruling::RolledBackNoise, "{:?}", verdict.reasons);
+        assert!(verdict.reasons[1].contains("is ruled out"), "{:?}", verdict.reasons);
+        played.stages.iter().map(|stage| stage.launches.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(held(true), [14, 6]);
+    assert_eq!(held(false), [14, 21], "as it was planned");
+}
+
+#[test]
+fn a_gain_of_two_per_cent_is_not_given_up_early() {
+    let accepted = |gives_up_early: bool| {
+        let held = |trial: u64| {
+            let evidence = Evidence { terms: Terms { gives_up_early, ..empty().terms }, ..empty() };
+            let played = play_each(evidence, |number| {
+                let part = |shape: u64| {
+                    let noise = 0.02 * normal(10_000 * trial + 2 * number as u64 + shape);
+                    Times::honest([MS, (MS as f64 * (noise - 0.02).exp()) as u64, MS])
+                };
+                launch(number, part(0), part(1))
+            });
+            played.verdict.ruling == Ruling::Accepted
+        };
+        (0..200).filter(|trial| held(*trial)).count()
+    };
+    let (early, late) = (accepted(true), accepted(false));
+    assert!(early >= 180 && early + 1 >= late, "{early} and {late} of 200");
 }
