@@ -59,7 +59,9 @@ impl Occasion {
     fn terms(self) -> Terms {
         let usual = Terms::default();
         match self {
-            Self::Baseline => Terms { launches: (BASELINE_LAUNCHES, BASELINE_LAUNCHES), steps: BASELINE_STEPS, ..usual },
+            Self::Baseline => {
+                Terms { launches: (BASELINE_LAUNCHES, BASELINE_LAUNCHES), steps: BASELINE_STEPS, ..usual }
+            }
             Self::Round(_) => Terms { max_time_s: ACCEPT_S, ..usual },
             Self::Report => Terms { max_time_s: REPORT_S, ..usual },
         }

@@ -21,7 +21,9 @@ mod words;
 mod tests;
 
 use kopt_schema::evidence::{Direction, Estimate, Evidence, Ruling, ShapeVerdict, Stage, StageKind, Terms, Verdict};
-use kopt_stats::{Effect, LEAST_TO_CONFIRM, Levels, Policy, Reason, Rule, Schedule, Shape, Slowdown, Standing, gain_of_log};
+use kopt_stats::{
+    Effect, LEAST_TO_CONFIRM, Levels, Policy, Reason, Rule, Schedule, Shape, Slowdown, Standing, gain_of_log,
+};
 
 pub use certificate::Certificate;
 pub use integrity::{below_floor, ceiling_share};

@@ -69,7 +69,14 @@ pub struct Terms {
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { preset: None, steps: LEAST_STEPS, launches: (4, 24), half_width: 0.008, max_time_s: 50.0, patience_s: 60.0 }
+        Self {
+            preset: None,
+            steps: LEAST_STEPS,
+            launches: (4, 24),
+            half_width: 0.008,
+            max_time_s: 50.0,
+            patience_s: 60.0,
+        }
     }
 }
 
