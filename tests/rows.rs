@@ -6,21 +6,31 @@
 mod measuring;
 
 use camino::Utf8Path;
+use measuring::versions::{EXPLOITS, GPU, PROCESSOR};
 
 #[test]
 fn what_rows_count_for_is_the_code_as_it_is() {
     let root = Utf8Path::new(env!("CARGO_MANIFEST_DIR"));
-    let keys = [&measuring::REFEREE[..], &measuring::on_gpu(), &measuring::of_exploits()]
-        .map(|code| measuring::key(root, code).unwrap());
-    for (then, now, why) in measuring::AS_GOOD_AS.into_iter().chain(measuring::RULES_AS) {
-        assert!(
-            keys.iter().any(|key| key == now),
-            "rows of {then} are said to count for {now}, but the code's keys are {keys:?}. If what changed does not reach \
-             these rows, name the key that is today's and say why; if it does, take the line out, and their table: {why}"
-        );
-        assert!(measuring::counts(then, now) && !measuring::counts(now, then));
+    let all =
+        [(PROCESSOR, measuring::REFEREE.to_vec()), (GPU, measuring::on_gpu()), (EXPLOITS, measuring::of_exploits())];
+    let mut stale = Vec::new();
+    for (kind, code) in all {
+        let key = measuring::key(root, &code).unwrap();
+        if key != kind.now {
+            stale.push(format!("{} is {key} now", kind.now));
+        }
+        for (place, earlier) in kind.earlier.iter().enumerate() {
+            let (then, now) = (earlier.key, kind.now);
+            assert!(measuring::counts(then, now) && !measuring::counts(now, then), "{then}");
+            assert_eq!(measuring::rules(then, now), earlier.campaigns.is_some(), "{then}");
+            assert!(!earlier.why.is_empty() && earlier.campaigns != Some(""), "{then}: no reason");
+            assert!(kind.earlier[..place].iter().all(|newer| newer.key != then), "{then} is named twice");
+        }
     }
-    for (then, now, _) in measuring::RULES_AS {
-        assert!(measuring::rules(then, now) && !measuring::rules(now, then));
-    }
+    assert!(
+        stale.is_empty(),
+        "{}. Where what changed does not reach rows of before, name the new key in tests/support/versions.rs, and the old one with the \
+         reason among the earlier; where it does, take out the versions that it reaches, and their tables",
+        stale.join(", ")
+    );
 }

@@ -1,0 +1,199 @@
+//! Versions whose rows count for today's code, and why: what differs must not reach what the rows rest on. A list names the key that
+//! the code had when somebody last went through it; `tests/rows.rs` holds that against the code as it is. Who changes what is
+//! measured or judged adds the key of before to each list whose rows still count, with the reason, and names today's.
+
+/// Rows of one kind of code.
+#[derive(Debug)]
+pub struct Kind {
+    /// The key of today's code.
+    pub now: &'static str,
+    /// Versions as good, the newest first.
+    pub earlier: &'static [Earlier],
+}
+
+/// An earlier version.
+#[derive(Debug)]
+pub struct Earlier {
+    /// Its key.
+    pub key: &'static str,
+    /// What has changed since, and why its decisions count.
+    pub why: &'static str,
+    /// Why its campaigns and gates count too, which rest on every ruling, those on what is slower among them; none where they
+    /// do not.
+    pub campaigns: Option<&'static str>,
+}
+
+const fn decisions(key: &'static str, why: &'static str) -> Earlier {
+    Earlier { key, why, campaigns: None }
+}
+
+const fn all(key: &'static str, why: &'static str) -> Earlier {
+    Earlier { key, why, campaigns: Some("for the same reason") }
+}
+
+const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> Earlier {
+    Earlier { key, why, campaigns: Some(campaigns) }
+}
+
+/// Decisions on a processor.
+pub const PROCESSOR: Kind = Kind {
+    now: "cc99033076dc",
+    earlier: &[
+        all(
+            "3a7c348a71a6",
+            "since then a confirmation ends where the gain of its screen is ruled out, which accepts nothing and misses no gain of 2 % (`gate::tests`); and poison, \
+                 the same bits, is written faster",
+        ),
+        all(
+            "cecca52d0ae6",
+            "since then a confirmation that single shapes hold up is looked at before all its launches are made: it ends earlier, and a loss of 5 % in a shape, \
+                 which both stages must miss, passes as seldom (`gate::tests`); and calls of 2 ms are warmed up once instead of twice, and a trace looks for late \
+                 writes after one call of four and at its end",
+        ),
+        each(
+            "5bebbc8e5bc9",
+            "since then calls of more than 0.6 ms are timed in twice as many blocks a launch: what launches differ by is less, and nothing is judged otherwise",
+            "campaigns that such a shape held up say so, and do not count",
+        ),
+        all("e393e6a54632", "since then a block in which a clock stood still is made again: there is none in a row"),
+        all(
+            "3ee3e88d6e7a",
+            "since then as many trials run beside each other before a match as there are processors, which were two, and who seems to remember calls is looked at \
+                 again: the one who was accused in these does not count",
+        ),
+        all(
+            "1c255a8c3aca",
+            "since then the time of a match is that of its launches, without what they wait for a device: on a processor nothing is waited for",
+        ),
+        all(
+            "967a9ec59f50",
+            "since then the contestants of a trace stay on one processor, too, and the judge while it asks for calls; and who leaves it is refused: nobody did; and \
+                 a gain of a third or more must be shown by the judge's clock, too",
+        ),
+        each(
+            "deb2fbe77c95",
+            "since then all contestants of a launch stay on one processor instead of where the system puts each: what launches differ by is less; a gain of a third \
+                 or more must be shown by the judge's clock, too, which accepts less; gains that were missed for noise count as missed; and a campaign's quick \
+                 validation, which these are not, is not confirmed",
+            "nothing is judged otherwise, but that a gain of a third or more must be shown by the judge's clock, too, as those of honest patches are",
+        ),
+        each(
+            "dd1abed62357",
+            "since then one that is shown is looked at further where only single shapes hold it up; in these rows equal code showed none after its last look, and \
+                 gains that were missed count as missed; and a process may run for 0.2 s of a launch while it is to wait, instead of 0.02 s, before a single launch is \
+                 held against it: in none of these it was; what is called slower for one shape is so with more certainty, which accepts nothing; and a processor is \
+                 also named by its model",
+            "the one campaign in which a single shape held a gain up says so, and does not count; gates look as they did; and no patch in these that helps was \
+                 rolled back for one shape",
+        ),
+        each(
+            "ed5fbb8de258",
+            "since then what is slower is no longer called a violation for processor time that is counted beyond its own clock, and more files are among those that \
+                 the key is of; nothing was called one in these rows",
+            "one slower patch of one campaign was called a violation, and is rolled back either way",
+        ),
+        decisions(
+            "c281bf4bfc4f",
+            "since then gates, whose rows count only where they are of their own version, weigh launches by how closely they looked",
+        ),
+        decisions(
+            "bce47da87269",
+            "since then a gate needs two launches to call a slowdown gross, a judge compares the digest of an object with the one that the referee names, and may \
+                 take longer to check a candidate; none of these is a gate's; and as below",
+        ),
+        decisions(
+            "2047c349ecb2",
+            "since then the distribution of the first contents is drawn, and the host's gauge, devices and references of large products on them have other rules, \
+                 and a gain's confirmation is looked at twice, each time at half of its error, instead of once at all of it; calls and their times are the same",
+        ),
+        decisions(
+            "29dca9de40e6",
+            "since then, and before the one above, calls find contents of several distributions instead of one and their memory mapped before, may not return from \
+                 signals, and find more of the processor's state as it was at first, for both versions alike; rows of this version stand beside those",
+        ),
+    ],
+};
+
+/// Decisions on a GPU.
+pub const GPU: Kind = Kind {
+    now: "9bc376319343",
+    earlier: &[
+        all("a67b0bf69b3c", "as on a processor since 3a7c348a71a6"),
+        all("95f8331b531c", "as on a processor since cecca52d0ae6"),
+        all("0d96c468884e", "since then calls of more than 1.6 ms are timed in up to twice as many blocks a launch"),
+        all(
+            "4b5daccc68c1",
+            "since then up to four trials run beside each other before a match, and who seems to remember calls is looked at again: nobody did",
+        ),
+        all(
+            "eada2b8a220f",
+            "since then what launches wait for the device is not counted as time of the match; nobody else timed there",
+        ),
+        all(
+            "d9d04c955afc",
+            "since then contestants on a CPU stay on one processor, and a campaign's quick validation is not confirmed",
+        ),
+        all(
+            "79d32dcae27f",
+            "since then a processor is also named by its model, and a gain that a shape holds up, which is none of these, looked at further only where that can \
+                 settle it",
+        ),
+        each("f902501cd16b", "as on a processor since dd1abed62357", "it happened in none of these"),
+        all("85e0264f333c", "as on a processor since ed5fbb8de258; processor time is not counted here"),
+        decisions(
+            "e48ad55d3ddd",
+            "as on a processor since c281bf4bfc4f, and a kernel that has much shared memory for one shape keeps it when another needs less, and may have large clusters; these have \
+                 little of either for all",
+        ),
+        decisions(
+            "8d10f9302eb4",
+            "since then the driver is called through a trait, plans may ask for tensor maps and cooperative launches, scratch memory is spoiled before every call \
+                 (these kernels have none of all that), contents come from several distributions, blocks are discarded while the device protects itself, processes that \
+                 time take turns, a confirmation is looked at twice, memory of the host is moved and compared otherwise, and traces and gates, which these are not, \
+                 have other rules",
+        ),
+        decisions("cd7594c74685", "as above, and ceilings are doubted before the trace instead of after it"),
+        decisions("b355adbca461", "as above, and batches above 15 ms, which these do not have, are timed once"),
+        decisions("e5d640d58909", "as above, and what looks like memory in a trace is looked at again from 2 % on"),
+    ],
+};
+
+/// Refusals of exploits on a processor.
+pub const EXPLOITS: Kind = Kind {
+    now: "ea4feb25e13c",
+    earlier: &[
+        decisions(
+            "a939c9f32019",
+            "as on a processor since 5bebbc8e5bc9, and compute-sanitizer's tools run side by side",
+        ),
+        decisions(
+            "3d9bd4bcee1f",
+            "since then who seems to remember calls is looked at again, as `tests/exploits.rs` does; and `15`, which is for a GPU, has other sizes",
+        ),
+        decisions(
+            "bfeb6c71b65a",
+            "since then `39` moves the start twice as far; its rows on the plain harness are new, and what refuses it is the same",
+        ),
+        decisions("0062f4348df0", "as the ones before"),
+        decisions(
+            "c705b392295c",
+            "since then all contestants of a launch stay on one processor; what refuses them is the same",
+        ),
+        decisions(
+            "47dc13541ecd",
+            "as on a processor since dd1abed62357, what is refused is not refused for a shape that is open; and hints to the cache, which no exploit on a processor has, are noted \
+                 instead of refused",
+        ),
+        decisions(
+            "498c0bfd9273",
+            "as on a processor since c281bf4bfc4f, none of them is decided by whether a gate is clear; and audit and sanitizers refuse more than they did",
+        ),
+        decisions(
+            "169c70a64769",
+            "since then the judge flushes the caches, deals and compares otherwise and asks for one call at a time, a trace that leaves a doubt is repeated, gates \
+                 and sanitizers see more, what cannot be read is refused, no call returns from a signal, and exploits for devices stand beside these, and audit and \
+                 sanitizers refuse more: what was refused is, for the same reasons or for one more, and `tests/exploits.rs` shows it for each",
+        ),
+        decisions("68120f3e710e", "as above; these are decided without a trace"),
+    ],
+};
