@@ -17,6 +17,7 @@ pub struct Earlier {
     /// Its key.
     pub key: &'static str,
     /// What has changed since, and why its decisions count.
+    #[allow(dead_code, reason = "for people, and for the test that there is one")]
     pub why: &'static str,
     /// Why its campaigns and gates count too, which rest on every ruling, those on what is slower among them; none where they
     /// do not.
