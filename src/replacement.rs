@@ -1,21 +1,25 @@
-//! A file replaced in one step. It is written beside its place and moved there when complete: a reader, and whoever
-//! comes after a process that was killed, finds the old file or the new one, and never half of either. What was killed
-//! may leave a hidden [`PREFIX`] file beside it, which nothing reads.
+//! A file replaced in one step. It is written without a name, and gets its place when complete: a reader, and whoever comes
+//! after a process that was killed, finds the old file or the new one, and never half of either. What is killed leaves
+//! nothing beside it, but for the moment in which a new file is there and takes the place of an old one: then, and where a
+//! file system knows no files without names, a hidden [`PREFIX`] file may stay, which nothing reads.
 //!
 //! Power that fails is another matter. Only what is [`synced`](Replacement::synced) has reached the disk before it takes
 //! the old one's place; the rest can be measured or written again. The move itself is not synced: afterwards the old
 //! file may be back, whole.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use camino::Utf8Path;
 
 /// What the name of a file that is not complete begins with.
 pub const PREFIX: &str = ".new-";
 
-/// Its owner may write it, everybody may read it.
+/// Its owner may write it, and nobody else read it; or everybody.
+const PRIVATE: u32 = 0o600;
 const SHARED: u32 = 0o644;
 
 /// A file that is about to be replaced, or made where there is none. A link is replaced, and not what it leads to.
@@ -64,26 +68,43 @@ impl<'a> Replacement<'a> {
     /// # Errors
     /// When it cannot be written; then the old one is there as it was, and nothing beside it.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder_of(self.path))?;
-        if let Some(permissions) = self.permissions() {
-            file.as_file().set_permissions(permissions)?;
+        let folder = folder_of(self.path);
+        let unnamed = tempfile::tempfile_in(folder)?;
+        self.fill(&unnamed, bytes)?;
+        let Err(error) = name(&unnamed, self.path.as_std_path()) else { return Ok(()) };
+        let mut beside = tempfile::Builder::new();
+        beside.prefix(PREFIX);
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            let file = beside.make_in(folder, |place| name(&unnamed, place))?;
+            return file.persist(self.path).map(drop).map_err(|error| error.error);
         }
-        file.write_all(bytes)?;
-        if self.synced {
-            file.as_file().sync_data()?;
-        }
+        // What is unnamed here can be given no name.
+        let file = beside.tempfile_in(folder)?;
+        self.fill(file.as_file(), bytes)?;
         file.persist(self.path).map(drop).map_err(|error| error.error)
     }
 
-    /// Those to set: a new file is private.
-    fn permissions(self) -> Option<Permissions> {
+    fn fill(self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        file.set_permissions(self.permissions())?;
+        file.write_all(bytes)?;
+        if self.synced { file.sync_data() } else { Ok(()) }
+    }
+
+    fn permissions(self) -> Permissions {
         let shared = Permissions::from_mode(SHARED);
         match self.access {
-            Access::Private => None,
-            Access::Shared => Some(shared),
-            Access::Alike => Some(fs::metadata(self.path).map_or(shared, |found| found.permissions())),
+            Access::Private => Permissions::from_mode(PRIVATE),
+            Access::Shared => shared,
+            Access::Alike => fs::metadata(self.path).map_or(shared, |found| found.permissions()),
         }
     }
+}
+
+/// Gives a file without a name one that nothing has yet.
+fn name(file: &File, place: &Path) -> io::Result<()> {
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, own, rustix::fs::CWD, place, rustix::fs::AtFlags::SYMLINK_FOLLOW)?;
+    Ok(())
 }
 
 /// The folder that a file is in; a name alone is in the current one.
@@ -122,12 +143,26 @@ mod tests {
     fn who_reads_the_old_file_goes_on_reading_all_of_it() {
         let (_folder, path) = place();
         fs::write(&path, "the old one").unwrap();
-        let mut reader = fs::File::open(&path).unwrap();
+        let mut reader = File::open(&path).unwrap();
         Replacement::shared(&path).synced().write(b"new").unwrap();
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("the old one", "new"));
         assert_eq!(names(folder_of(&path)), ["file"]);
+    }
+
+    #[test]
+    fn a_new_file_has_no_other_name_before_its_own() {
+        let (_folder, path) = place();
+        let unnamed = tempfile::tempfile_in(folder_of(&path)).unwrap();
+        Replacement::shared(&path).fill(&unnamed, b"new").unwrap();
+        assert!(names(folder_of(&path)).is_empty());
+        name(&unnamed, path.as_std_path()).unwrap();
+        assert_eq!(
+            (names(folder_of(&path)), fs::read_to_string(&path).unwrap()),
+            (vec!["file".to_owned()], "new".to_owned())
+        );
+        assert_eq!(name(&unnamed, path.as_std_path()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

@@ -125,9 +125,10 @@ fn a_slot_is_trained_at_the_baseline_each_accept_and_the_end_and_what_does_not_t
     is_near(&report["training"]["total"]["gain"]["gain"], 1.0 / 0.95 - 1.0);
     let text = campaign.read("report.md");
     assert!(line(&text, "A step at the baseline").contains("of which the op takes 50 %"), "{text}");
-    for file in ["round-1/training.json", "round-5/training.json", "training-total.json"] {
+    // The baseline against itself is trained for half as long.
+    for (file, least) in [("round-1/training.json", 24), ("round-5/training.json", 50), ("training-total.json", 50)] {
         let stored: Value = serde_json::from_slice(&campaign.stored(file).unwrap()).unwrap();
-        assert!(stored["losses"]["incumbent"].as_array().unwrap().len() >= 50, "{file}");
+        assert!(stored["losses"]["incumbent"].as_array().unwrap().len() >= least, "{file}");
     }
 }
 
