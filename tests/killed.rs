@@ -135,7 +135,7 @@ fn kill(
     let left = ring.left_behind();
     ensure(left.is_empty(), || format!("left behind: {}", left.join(", ")))?;
     let mut evidence: Vec<_> = fs::read_dir(ring.path("evidence")).unwrap().flatten().collect();
-    // A file is written beside its place and moved there: who is killed between the two leaves it.
+    // Where a file system knows no files without names, one is written beside its place: who is killed before it is moved leaves it.
     evidence.retain(|entry| !entry.file_name().to_string_lossy().starts_with(PREFIX));
     ensure(evidence.is_empty(), || format!("left behind with the evidence: {evidence:?}"))?;
     outcome
