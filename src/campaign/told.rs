@@ -16,6 +16,7 @@ use crate::proposer::brief::{
 use crate::records::{
     self, BucketFinding, Decision, Grounds, Measurement, RoundFacts, TransferDecision, TransferFacts, VersusBaseline,
 };
+use crate::shell::units;
 
 /// Bytes of instructions that a proposer is given at most.
 const DISASSEMBLY: usize = 48 << 10;
@@ -286,16 +287,15 @@ fn profile(found: &Evidence, times: &[ShapeTime]) -> Option<String> {
             Some(_) => "neither is near its ceiling: latency, dependencies or overhead".to_owned(),
             None => "not bound by memory; how much the device can compute was not measured".to_owned(),
         };
-        let giga = |rate: f64, of: &str| crate::shell::units::giga(rate, of);
         let share = |share: f64| format!("{:.0} % of the ceiling", 100.0 * share);
         let arithmetic = computed.map(|computed| format!(" ({})", share(computed))).unwrap_or_default();
         Some(format!(
             "{}: {}, {} ({}), {}{arithmetic}: {told}",
             time.shape,
-            crate::shell::units::seconds(time.seconds),
-            giga(bytes, "B"),
+            units::seconds(time.seconds),
+            units::rate(bytes, "B"),
             share(moved),
-            giga(flops, "FLOP")
+            units::rate(flops, "FLOP")
         ))
     };
     let lines: Vec<String> = times.iter().filter_map(line).collect();
@@ -304,8 +304,7 @@ fn profile(found: &Evidence, times: &[ShapeTime]) -> Option<String> {
 
 /// What the device can do at most, in words.
 fn ceilings(ceilings: &Ceilings) -> String {
-    let giga = |rate: f64, of: &str| crate::shell::units::giga(rate, of);
-    let read = ceilings.read_bytes_per_s.map(|rate| format!(", read {}", giga(rate, "B"))).unwrap_or_default();
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", FMA {}", giga(rate, "FLOP"))).unwrap_or_default();
-    format!("{}: copy {}{read}{fma}, measured", ceilings.device, giga(ceilings.copy_bytes_per_s, "B"))
+    let read = ceilings.read_bytes_per_s.map(|rate| format!(", read {}", units::rate(rate, "B"))).unwrap_or_default();
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", FMA {}", units::rate(rate, "FLOP"))).unwrap_or_default();
+    format!("{}: copy {}{read}{fma}, measured", ceilings.device, units::rate(ceilings.copy_bytes_per_s, "B"))
 }

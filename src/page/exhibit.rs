@@ -300,7 +300,7 @@ fn rates(evidence: &Evidence, shape: &str) -> Vec<String> {
     let verdict = evidence.verdict.shapes.iter().find(|one| one.shape == shape);
     let (Some(cost), Some(verdict)) = (case.map(|case| case.cost), verdict) else { return Vec::new() };
     let rate = |seconds: f64| match (cost.flops / seconds).is_finite() {
-        true => units::giga(cost.flops / seconds, "FLOP"),
+        true => units::rate(cost.flops / seconds, "FLOP"),
         false => "-".to_owned(),
     };
     vec![format!("{:.3}", cost.flops / cost.bytes()), rate(verdict.incumbent_s), rate(verdict.candidate_s)]

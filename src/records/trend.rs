@@ -54,8 +54,8 @@ impl Quantity {
     pub fn shown(self) -> String {
         match self {
             Self::Seconds(value) => numbers::seconds(value),
-            Self::Flops(rate) => units::giga(rate, "FLOP"),
-            Self::Bytes(rate) => units::giga(rate, "B"),
+            Self::Flops(rate) => units::rate(rate, "FLOP"),
+            Self::Bytes(rate) => units::rate(rate, "B"),
             Self::CeilingShare(share) => format!("{} of ceiling", units::percent(share)),
         }
     }

@@ -17,10 +17,11 @@ pub fn interval(middle: f64, low: f64, high: f64) -> String {
     format!("{} {unit} [{}–{}]", digits(middle / size), digits(low / size), digits(high / size))
 }
 
-/// `45.1 GB/s` or `45.1 GFLOP/s`, from bytes or flops a second.
+/// `45.1 GB/s`, `4800 GB/s` or `940 TFLOP/s`, from bytes or flops a second.
 #[must_use]
-pub fn giga(rate: f64, of: &str) -> String {
-    format!("{} G{of}/s", digits(rate / 1e9))
+pub fn rate(value: f64, of: &str) -> String {
+    let (prefix, size) = if value < 1e13 { ("G", 1e9) } else { ("T", 1e12) };
+    format!("{} {prefix}{of}/s", digits(value / size))
 }
 
 /// `61 %`, from a share of one.
@@ -97,7 +98,9 @@ mod tests {
     #[test]
     fn an_interval_keeps_one_unit() {
         assert_eq!(interval(1.02e-6, 0.98e-6, 1.1e-6), "1.02 µs [0.98–1.10]");
-        assert_eq!(giga(45.12e9, "B"), "45.1 GB/s");
+        assert_eq!(rate(45.12e9, "B"), "45.1 GB/s");
+        assert_eq!(rate(4.26e12, "B"), "4260 GB/s");
+        assert_eq!(rate(9.4e14, "FLOP"), "940 TFLOP/s");
         assert_eq!(percent(0.614), "61 %");
     }
 }

@@ -35,7 +35,8 @@ pub const REFEREE: [&str; 22] = [
 ];
 
 /// And what more does where kernels run on a GPU.
-const CUDA: [&str; 15] = [
+const CUDA: [&str; 18] = [
+    "harness/src/runner/backend/gpu/ceilings.rs",
     "harness/src/runner/backend/gpu/clock.rs",
     "harness/src/runner/backend/gpu/cuda.rs",
     "harness/src/runner/backend/gpu/cuda/tensor_map.rs",
@@ -43,6 +44,8 @@ const CUDA: [&str; 15] = [
     "harness/src/runner/backend/gpu/driver.rs",
     "harness/src/runner/backend/gpu/gauge.rs",
     "harness/src/runner/backend/gpu/launch.rs",
+    "harness/src/runner/backend/gpu/matrix.cu",
+    "harness/src/runner/backend/gpu/matrix.ptx",
     "harness/src/runner/backend/gpu/memory.rs",
     "harness/src/runner/backend/gpu/mod.rs",
     "harness/src/runner/backend/gpu/object.rs",

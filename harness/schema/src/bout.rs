@@ -142,7 +142,7 @@ pub enum JudgeReply {
         /// Bytes written a second.
         #[serde(default)]
         write_bytes_per_s: Option<f64>,
-        /// Fused multiply-adds at f32, two flops each.
+        /// Fused multiply-adds at f32, or of the matrix units, two flops each.
         fma_flops_per_s: Option<f64>,
     },
     /// The request could not be carried out.

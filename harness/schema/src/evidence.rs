@@ -200,7 +200,7 @@ pub struct Ceilings {
     /// Bytes written a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_s: Option<f64>,
-    /// Fused multiply-adds at f32, two flops each.
+    /// Fused multiply-adds at f32, or of the matrix units, two flops each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fma_flops_per_s: Option<f64>,
 }

@@ -46,15 +46,15 @@ fn rate(latency: &Latency) -> String {
     let (bytes, flops) = (latency.cost.bytes(), latency.cost.flops);
     match flops > COMPUTE_BOUND * bytes {
         _ if latency.median_s <= 0.0 => String::new(),
-        true => units::giga(flops / latency.median_s, "FLOP"),
-        false => units::giga(bytes / latency.median_s, "B"),
+        true => units::rate(flops / latency.median_s, "FLOP"),
+        false => units::rate(bytes / latency.median_s, "B"),
     }
 }
 
 /// `AMD EPYC: copy 21.3 GB/s, FMA 98.4 GFLOP/s (measured)`.
 pub fn ceilings(ceilings: &Ceilings) -> String {
-    let copy = units::giga(ceilings.copy_bytes_per_s, "B");
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", FMA {}", units::giga(rate, "FLOP"))).unwrap_or_default();
+    let copy = units::rate(ceilings.copy_bytes_per_s, "B");
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", FMA {}", units::rate(rate, "FLOP"))).unwrap_or_default();
     format!("{}: copy {copy}{fma} (measured in this run; rate and roofline are of the cold time)", ceilings.device)
 }
 

@@ -154,8 +154,8 @@ pub fn ceilings(ceilings: &Ceilings) -> String {
         ("read", ceilings.read_bytes_per_s),
         ("write", ceilings.write_bytes_per_s),
     ];
-    let moved = moved.into_iter().filter_map(|(what, rate)| Some(format!("{what} {}", units::giga(rate?, "B"))));
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!("FMA {}", units::giga(rate, "FLOP")));
+    let moved = moved.into_iter().filter_map(|(what, rate)| Some(format!("{what} {}", units::rate(rate?, "B"))));
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!("FMA {}", units::rate(rate, "FLOP")));
     format!("{}: {}", ceilings.device, moved.chain(fma).collect::<Vec<_>>().join(", "))
 }
 

@@ -18,7 +18,7 @@ pub struct Ceilings {
     /// Bytes written a second, where it is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_s: Option<f64>,
-    /// Fused multiply-add rate at f32, in flops a second. Unknown on devices where it is not measured.
+    /// Fused multiply-adds at f32, or of the matrix units, in flops a second. Unknown on devices where it is not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fma_flops_per_s: Option<f64>,
 }

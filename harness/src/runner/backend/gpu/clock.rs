@@ -10,9 +10,6 @@ use super::memory::Buffer;
 /// Events recorded before the first must be read back.
 const EVENTS: usize = 64;
 
-/// Bytes that a copy moves when the ceiling is measured.
-const COPIED: usize = 1 << 30;
-
 /// Events, and the buffer whose overwriting empties the second-level cache.
 pub(super) struct Clock {
     device: Arc<Device>,
@@ -66,22 +63,6 @@ impl Clock {
             done += chunk;
         }
         Ok(seconds)
-    }
-
-    /// Bytes read and written a second by a copy, the best of some.
-    pub(super) fn copy_rate(&self) -> Result<f64, BackendError> {
-        let (from, to) = (Buffer::new(&self.device, COPIED)?, Buffer::new(&self.device, COPIED)?);
-        // SAFETY: the allocation is this long.
-        unsafe { self.device.driver.set(from.address, 1, COPIED, self.device.stream) }?;
-        let mut best = f64::INFINITY;
-        for _ in 0..12 {
-            let copy = |_| {
-                // SAFETY: both allocations are this long.
-                Ok(unsafe { self.device.driver.copy(to.address, from.address, COPIED, self.device.stream) }?)
-            };
-            best = best.min(self.cold(1, |_| Ok(()), copy)?);
-        }
-        Ok(2.0 * COPIED as f64 / best)
     }
 
     fn overwrite_cache(&self, value: u8) -> Result<(), BackendError> {

@@ -19,6 +19,15 @@ use super::driver::{
 /// The judge's kernels, for any NVIDIA GPU: the driver compiles them when they are loaded.
 pub(super) const PTX: &str = include_str!("table.ptx");
 
+/// What shows the matrix units of compute capability 9.0 at their fastest, and runs on no other.
+pub(super) const MATRIX: &str = include_str!("matrix.ptx");
+
+/// A text as the driver takes it.
+fn text(ptx: &str) -> Result<Vec<u8>, BackendError> {
+    let text = CString::new(ptx).map_err(|error| BackendError::Failed(error.to_string()))?;
+    Ok(text.into_bytes_with_nul())
+}
+
 /// CUDA's driver.
 #[derive(Debug)]
 pub(crate) struct Cuda;
@@ -40,8 +49,20 @@ impl Driver for Cuda {
     }
 
     fn table(&self) -> Result<Vec<u8>, BackendError> {
-        let text = CString::new(PTX).map_err(|error| BackendError::Failed(error.to_string()))?;
-        Ok(text.into_bytes_with_nul())
+        text(PTX)
+    }
+
+    fn matrix(&self, device: i32) -> Result<Option<Vec<u8>>, BackendError> {
+        let attribute = |attribute| {
+            // SAFETY: the device is valid.
+            unsafe { result::device::get_attribute(device, attribute) }.of("cuDeviceGetAttribute")
+        };
+        let major = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        match (major, minor) {
+            (9, 0) => text(MATRIX).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn init(&self) -> Done<()> {

@@ -144,6 +144,12 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// The judge's kernels, as [`Driver::module`] takes them for the device whose context is current.
     fn table(&self) -> Result<Vec<u8>, BackendError>;
 
+    /// The kernel that shows what the matrix units of a device can do (`matrix.cu`), as [`Driver::module`] takes it. None
+    /// where it is not known which of their instructions is the fastest: a slower one would call honest kernels impossible.
+    fn matrix(&self, _device: i32) -> Result<Option<Vec<u8>>, BackendError> {
+        Ok(None)
+    }
+
     /// Comes first. Needs no context.
     fn init(&self) -> Done<()>;
 

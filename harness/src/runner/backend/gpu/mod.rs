@@ -18,12 +18,14 @@
 //! | `recording` | what a launcher queues |
 //! | `apart` | one whose buffers are apart, for tools that watch memory |
 //! | `clock` | events, and caches that hold nothing of the next call |
+//! | `ceilings` | what the device can do at most |
 //! | `gauge` | what holds the clocks back |
 //! | `table` | the judge's own kernels |
 
 #![allow(unsafe_code, reason = "the driver's interface")]
 
 mod apart;
+mod ceilings;
 mod clock;
 mod cuda;
 mod device;
@@ -208,7 +210,6 @@ impl Backend for Gpu {
     }
 
     fn ceilings(&mut self) -> Result<Ceilings, BackendError> {
-        let copy_bytes_per_s = Clock::new(&self.device)?.copy_rate()?;
-        Ok(Ceilings { copy_bytes_per_s, read_bytes_per_s: None, write_bytes_per_s: None, fma_flops_per_s: None })
+        ceilings::measure(&self.device)
     }
 }

@@ -79,7 +79,12 @@ impl Table {
 
     /// The same over a driver.
     pub(crate) fn over(driver: &'static dyn Driver) -> Result<Self, BackendError> {
-        let device = Arc::new(Device::open(driver)?);
+        Self::on(&Arc::new(Device::open(driver)?))
+    }
+
+    /// The same on a device that is open.
+    pub(super) fn on(device: &Arc<Device>) -> Result<Self, BackendError> {
+        let driver = device.driver;
         let image = driver.table()?;
         // SAFETY: the image is whole, a text's zero byte included, and the driver copies what it needs.
         let module = unsafe { driver.module(image.as_ptr().cast()) }.map_err(|refused| refused.at(KERNELS))?;
@@ -95,7 +100,7 @@ impl Table {
             same: function("same")?,
             pattern: function("pattern")?,
             poison: function("poison")?,
-            device,
+            device: Arc::clone(device),
         })
     }
 
@@ -211,7 +216,8 @@ pub(crate) struct Output<'a> {
     pub factor: f64,
 }
 
-fn at<T>(value: &T) -> *mut c_void {
+/// An argument as a launch takes it.
+pub(super) fn at<T>(value: &T) -> *mut c_void {
     std::ptr::from_ref(value).cast_mut().cast()
 }
 
@@ -231,22 +237,49 @@ mod tests {
 
     use sha2::{Digest as _, Sha256};
 
-    use super::super::cuda::PTX;
+    use super::super::cuda::{MATRIX, PTX};
     use super::*;
 
-    const SOURCE: &str = include_str!("table.cu");
+    /// A file of kernels, what nvcc makes of it, and what more it is told.
+    struct Source {
+        name: &'static str,
+        text: &'static str,
+        ptx: &'static str,
+        arguments: &'static [&'static str],
+        kernels: &'static [&'static str],
+    }
+
+    const SOURCES: [Source; 2] = [
+        Source {
+            name: "table",
+            text: include_str!("table.cu"),
+            ptx: PTX,
+            // The oldest devices that nvcc compiles for; products and sums are each rounded, as on the host.
+            arguments: &["-arch=compute_75", "-fmad=false"],
+            kernels: &["deal", "check", "same", "pattern", "poison"],
+        },
+        Source {
+            name: "matrix",
+            text: include_str!("matrix.cu"),
+            ptx: MATRIX,
+            arguments: &["-arch=compute_90a"],
+            kernels: &["multiply"],
+        },
+    ];
     const DIGEST: &str = "// source digest: ";
 
-    fn digest() -> String {
-        Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect()
+    fn digest(source: &str) -> String {
+        Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
     fn the_ptx_is_that_of_the_source() {
-        let first = PTX.lines().next().unwrap();
-        assert_eq!(first.strip_prefix(DIGEST), Some(digest().as_str()), "renew it; table.cu says how");
-        for kernel in ["deal", "check", "same", "pattern", "poison"] {
-            assert!(PTX.contains(&format!(".visible .entry {kernel}(")), "{kernel}");
+        for Source { name, text, ptx, kernels, .. } in SOURCES {
+            let first = ptx.lines().next().unwrap();
+            assert_eq!(first.strip_prefix(DIGEST), Some(digest(text).as_str()), "renew it; {name}.cu says how");
+            for kernel in kernels {
+                assert!(ptx.contains(&format!(".visible .entry {kernel}(")), "{kernel}");
+            }
         }
     }
 
@@ -260,18 +293,19 @@ mod tests {
         assert_eq!(Turned::new(&[(0, 0)]).unwrap().len(), 0);
     }
 
-    /// Not a test: writes `table.ptx`. Needs nvcc.
+    /// Not a test: writes the PTX files. Needs nvcc.
     #[test]
-    #[ignore = "renews a file of the repository"]
+    #[ignore = "renews files of the repository"]
     fn renew_the_ptx() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner/backend/gpu");
         let scratch = tempfile::tempdir().unwrap();
-        let out = scratch.path().join("table.ptx");
-        // The oldest that this nvcc compiles for; products and sums each rounded, as on the host.
-        let mut nvcc = Command::new("nvcc");
-        nvcc.args(["-ptx", "-arch=compute_75", "-fmad=false", "-o"]).arg(&out).arg(folder.join("table.cu"));
-        assert!(nvcc.status().unwrap().success());
-        let text = format!("{DIGEST}{}\n{}", digest(), std::fs::read_to_string(&out).unwrap());
-        std::fs::write(folder.join("table.ptx"), text).unwrap();
+        for Source { name, text, arguments, .. } in SOURCES {
+            let out = scratch.path().join(name);
+            let mut nvcc = Command::new("nvcc");
+            nvcc.arg("-ptx").args(arguments).arg("-o").arg(&out).arg(folder.join(format!("{name}.cu")));
+            assert!(nvcc.status().unwrap().success());
+            let text = format!("{DIGEST}{}\n{}", digest(text), std::fs::read_to_string(&out).unwrap());
+            std::fs::write(folder.join(format!("{name}.ptx")), text).unwrap();
+        }
     }
 }

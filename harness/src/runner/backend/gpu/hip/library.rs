@@ -125,10 +125,18 @@ pub(super) type Cooperative = unsafe extern "C" fn(
 pub(super) type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// # Safety
-/// The symbol is of this type.
+/// The symbol is of this type, a pointer to a function.
 pub(super) unsafe fn symbol<T: Copy>(library: &Library, name: &'static str) -> Result<T, &'static str> {
-    // SAFETY: the caller's promise.
-    let symbol = unsafe { library.get::<T>(name.as_bytes()) };
+    const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
+    let address = address(library, name)?;
+    // SAFETY: the caller's promise, and both are of one size.
+    Ok(unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// Where a symbol is: the same code for all of them.
+fn address(library: &Library, name: &'static str) -> Result<*mut c_void, &'static str> {
+    // SAFETY: an address that nobody uses here.
+    let symbol = unsafe { library.get::<*mut c_void>(name.as_bytes()) };
     symbol.map(|symbol| *symbol).map_err(|_| name)
 }
 
