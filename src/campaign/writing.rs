@@ -7,6 +7,7 @@ use kopt_schema::evidence::{Estimate, Evidence};
 use super::told::of_chain;
 use super::{Campaign, bouts, bug, folder};
 use crate::error::Result;
+use crate::experience::KnownTip;
 use crate::ledger::{self, Outcome, Round};
 use crate::machine::Moment;
 use crate::records::report_data::{
@@ -284,18 +285,25 @@ impl Campaign<'_> {
         })
     }
 
-    /// Techniques that apply here and whose words no round took up.
+    /// Techniques that apply here, that were not learned from a patch of a round, and whose words no round took up.
     fn untried_tips(&self) -> Result<Vec<String>> {
         let tips = self.known()?.into_iter().filter(|tip| tip.kind == kopt_knowledge::Kind::Technique);
         let titles: Vec<String> = self.state().rounds.iter().map(|round| title(round).to_lowercase()).collect();
-        let taken = |tip: &str| {
-            let words: Vec<String> =
-                tip.to_lowercase().split_whitespace().filter(|word| word.len() > 4).map(str::to_owned).collect();
-            titles
-                .iter()
-                .any(|title| words.iter().filter(|word| title.contains(word.as_str())).count() * 2 > words.len())
+        let patches: Vec<String> = self
+            .state()
+            .rounds
+            .iter()
+            .filter_map(|round| Some(format!("/{}/patches/{}", self.target.kernel, round.said()?.source.as_ref()?)))
+            .collect();
+        let taken = |tip: &KnownTip| {
+            let title = tip.title.to_lowercase();
+            let words: Vec<&str> = title.split_whitespace().filter(|word| word.len() > 4).collect();
+            let in_words =
+                |title: &String| words.iter().filter(|word| title.contains(**word)).count() * 2 > words.len();
+            titles.iter().any(in_words)
+                || tip.sources.iter().any(|source| patches.iter().any(|patch| source.ends_with(patch)))
         };
-        Ok(tips.map(|tip| tip.title).filter(|title| !taken(title)).collect())
+        Ok(tips.filter(|tip| !taken(tip)).map(|tip| tip.title).collect())
     }
 
     /// The files of a round and the events so far, under the campaign's references.

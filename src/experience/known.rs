@@ -31,6 +31,8 @@ pub struct KnownTip {
     pub kind: Kind,
     /// The gain it had where it was measured; none where nothing was.
     pub gain: Option<f64>,
+    /// What it was measured on: paths of patches, among others.
+    pub sources: Vec<String>,
 }
 
 /// What applies to a kernel at any of its shapes on a device, and `own`, the tips of its folder: techniques, the largest gain
@@ -70,6 +72,7 @@ fn of_tip(tip: &Tip) -> KnownTip {
         // A file is edited by people: what may not be recommended is not, whatever it says.
         kind: if tip.is_forbidden() { Kind::AntiPattern } else { tip.kind },
         gain: tip.measured_gain(),
+        sources: Vec::new(),
     }
 }
 
@@ -84,6 +87,7 @@ fn of_entry(entry: &Entry, device: &str) -> KnownTip {
         takeaway: entry.takeaway.clone(),
         kind: if costs { Kind::AntiPattern } else { entry.kind },
         gain,
+        sources: entry.evidence.iter().map(|evidence| evidence.source.clone()).collect(),
     }
 }
 
