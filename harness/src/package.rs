@@ -1,5 +1,6 @@
 //! What a kernel crate's build script found and made, as constants of the crate.
 
+use kopt_schema::json::Json as _;
 use kopt_schema::manifest::Manifest;
 
 /// A kernel crate.
@@ -60,7 +61,8 @@ impl Package {
     /// When the build script's text does not parse: it was written by the same version of the same type.
     #[must_use]
     pub fn manifest(&self) -> Manifest {
-        serde_json::from_str(self.manifest).unwrap_or_else(|error| panic!("manifest of {}: {error}", self.name))
+        Manifest::from_json(self.manifest.as_bytes())
+            .unwrap_or_else(|error| panic!("manifest of {}: {error}", self.name))
     }
 
     /// The operator's name.

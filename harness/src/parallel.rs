@@ -16,14 +16,19 @@ pub(crate) fn each<T: Send>(parts: impl ExactSizeIterator<Item = T> + Send, work
     }
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(parts.len());
     let parts = Mutex::new(parts);
+    on_threads(threads, &|| {
+        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(part) = next() {
+            work(part);
+        }
+    });
+}
+
+/// Does `work` on so many threads at once. Apart, because what starts a thread is much code, and would be there for every work.
+fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
-                let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-                while let Some(part) = next() {
-                    work(part);
-                }
-            });
+            scope.spawn(work);
         }
     });
 }

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use camino::Utf8Path;
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::{Candidate, PREPARED};
+use kopt_schema::json::Json as _;
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::training::{EntryArgs, FieldArgsKind, Filling};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -99,7 +100,7 @@ impl Slot {
             return Err(wrong(format!("a slot takes a kernel for cpu, not for {}", filling.backend.name())));
         }
         let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-        let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let candidate = Candidate::from_json(&text).map_err(|error| wrong(error.to_string()))?;
         if candidate.format > FORMAT_VERSION {
             return Err(wrong(format!("format {} is newer than {FORMAT_VERSION}", candidate.format)));
         }

@@ -138,7 +138,7 @@ static inline void put(int descriptor, const char *text)
         return;
 }
 
-#define FAKE_TIME "{\"turn\":1,\"says\":{\"reply\":\"timed\",\"seconds\":1e-9}}\n"
+#define FAKE_TIME "{\"turn\":1,\"says\":{\"timed\":{\"seconds\":1e-9}}}\n"
 
 /* ---- nothing bad ---- */
 

@@ -38,8 +38,12 @@ const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> 
 
 /// Decisions on a processor.
 pub const PROCESSOR: Kind = Kind {
-    now: "cc99033076dc",
+    now: "27846cadccb4",
     earlier: &[
+        all(
+            "cc99033076dc",
+            "since then messages between judge and worker name what they are in another place, and are read sooner: none of it is timed",
+        ),
         all(
             "3a7c348a71a6",
             "since then a confirmation ends where the gain of its screen is ruled out, which accepts nothing and misses no gain of 2 % (`gate::tests`); and poison, \
@@ -117,8 +121,13 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "9bc376319343",
+    now: "5eb10745a3f1",
     earlier: &[
+        all("e383ecbe0784", "as on a processor since cc99033076dc"),
+        all(
+            "9bc376319343",
+            "since then the ceilings of reading, writing and matrix units are measured, too: no time was near them",
+        ),
         all("a67b0bf69b3c", "as on a processor since 3a7c348a71a6"),
         all("95f8331b531c", "as on a processor since cecca52d0ae6"),
         all("0d96c468884e", "since then calls of more than 1.6 ms are timed in up to twice as many blocks a launch"),
@@ -161,8 +170,9 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "ea4feb25e13c",
+    now: "a60a24928e15",
     earlier: &[
+        decisions("ea4feb25e13c", "as on a processor since cc99033076dc, and a forged answer has the new form"),
         decisions(
             "a939c9f32019",
             "as on a processor since 5bebbc8e5bc9, and compute-sanitizer's tools run side by side",

@@ -21,6 +21,7 @@
 //! | [`machine`] | figures that are kept of a machine |
 //! | [`exit`] | exit codes |
 //! | [`diagnostic`] | an error that points into a file |
+//! | [`json`] | text of what a judge reads and writes now and then |
 //!
 //! It knows no other crate of the workspace, does no I/O, and reads no clock and no environment.
 
@@ -33,6 +34,7 @@ pub mod dtype;
 pub mod evidence;
 pub mod exit;
 pub mod expression;
+pub mod json;
 pub mod knobs;
 pub mod machine;
 pub mod manifest;

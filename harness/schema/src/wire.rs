@@ -9,7 +9,7 @@ use crate::plan::{Fill, Launch, TensorMap};
 use crate::sandbox::{Defence, Sandbox};
 
 /// Version of this protocol.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// In place of a signal: a call went deeper than its stack.
 pub const TOO_DEEP: i32 = 0;
@@ -34,7 +34,7 @@ pub struct Turn<T> {
 
 /// To the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Take the device and load the candidate's object.
     Load {
@@ -190,7 +190,7 @@ pub enum Blame {
 
 /// From the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Reply {
     /// The object is loaded.
     Loaded {
@@ -231,7 +231,7 @@ pub enum Reply {
         read_bytes_per_s: Option<f64>,
         /// Bytes written a second, where it is measured.
         write_bytes_per_s: Option<f64>,
-        /// Fused multiply-adds at f32, two flops each.
+        /// Fused multiply-adds at f32, or of the matrix units, two flops each.
         fma_flops_per_s: Option<f64>,
     },
     /// The request could not be carried out.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::Candidate;
+use kopt_schema::json::Json as _;
 use kopt_schema::manifest::{Class, Manifest};
 use kopt_schema::plan::Plan;
 use kopt_schema::sandbox::Defence;
@@ -57,7 +58,7 @@ impl Loaded {
     ) -> Result<Self, Absent> {
         let wrong = |message: String| Absent::Wrong(format!("{file}: {message}"));
         let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-        let candidate: Candidate = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let candidate = Candidate::from_json(&text).map_err(|error| wrong(error.to_string()))?;
         if candidate.format > FORMAT_VERSION {
             return Err(wrong(format!("format {} is newer than {FORMAT_VERSION}", candidate.format)));
         }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::sync::Mutex;
 
+use kopt_schema::json::Json as _;
 use kopt_schema::message::Message;
 
 use super::environment;
@@ -24,7 +25,7 @@ impl Output {
     #[allow(clippy::print_stderr, reason = "a lost message must be seen; a test binary has no other channel")]
     pub(crate) fn send(&self, message: &Message) {
         let Some(file) = &self.0 else { return };
-        let line = serde_json::to_string(message).map(|line| line + "\n");
+        let line = message.to_json().map(|line| line + "\n");
         let written = line.map_err(std::io::Error::from).and_then(|line| match file.lock() {
             Ok(mut file) => file.write_all(line.as_bytes()),
             Err(_) => Ok(()),

@@ -192,10 +192,10 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         // SAFETY: for this signal the system puts an address, then the call's number, behind the three words that every
         // siginfo begins with; the layout is the same on all architectures of 64 bits.
         let call = unsafe { info.cast::<i32>().add(6).read() };
-        put(b"{\"turn\":0,\"says\":{\"reply\":\"forbidden\",\"call\":");
+        put(b"{\"turn\":0,\"says\":{\"forbidden\":{\"call\":");
         put(decimal(u64::from(call.unsigned_abs()), &mut digits));
     } else {
-        put(b"{\"turn\":0,\"says\":{\"reply\":\"fault\",\"signal\":");
+        put(b"{\"turn\":0,\"says\":{\"fault\":{\"signal\":");
         if told < 0 {
             put(b"-");
         }
@@ -203,7 +203,7 @@ extern "C" fn report_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
         put(b",\"address\":");
         put(decimal(address, &mut digits));
     }
-    put(b"}}\n");
+    put(b"}}}\n");
     // SAFETY: the bytes are this frame's own. Ending here and not by the signal: the candidate's frames never run again.
     unsafe {
         libc::write(REPLY_FD, line.as_ptr().cast(), at);

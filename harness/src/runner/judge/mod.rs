@@ -31,6 +31,7 @@ use camino::Utf8Path;
 use kopt_schema::bout::{
     Arrangement, BOUT_VERSION, Bout, CaseInfo, Forfeit, Handicap, JUDGE_ARGUMENT, JUDGE_FD, JudgeReply, JudgeRequest,
 };
+use kopt_schema::json::Json as _;
 use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::sandbox::Sandbox;
 use kopt_schema::wire::Reply;
@@ -90,13 +91,13 @@ fn serve(package: &'static Package, kernel: &'static dyn Kernel) -> ExitCode {
     let mut judge = None;
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let reply = match serde_json::from_str(&line) {
+        let reply = match JudgeRequest::from_json(line.as_bytes()) {
             Ok(request) => obey(package, kernel, &mut judge, request),
             Err(error) => failed(format!("not a request: {error}")),
         };
         // However it ended, nothing of it goes on.
         watch::sweep(&[]);
-        let Ok(mut text) = serde_json::to_string(&reply) else { break };
+        let Ok(mut text) = reply.to_json() else { break };
         text.push('\n');
         if replies.write_all(text.as_bytes()).is_err() {
             break;
