@@ -64,7 +64,7 @@ pub fn terms(policy: &str, min_gain: Option<f64>, quick: bool) -> Result<Terms, 
         max_regression: rule.max_regression,
         looks: schedule.looks().to_vec(),
         screen_alpha: schedule.alpha(),
-        give_up_alpha: GIVE_UP_ALPHA,
+        give_up_alpha: if policy == Policy::Gate { RULE_OUT_ALPHA } else { GIVE_UP_ALPHA },
         confirmation_alpha: Schedule::standard().alpha(),
         confirmation_looks: CONFIRMATION_LOOKS,
         further_looks: if quick || policy == Policy::Gate { 0 } else { FURTHER_LOOKS },
@@ -88,8 +88,11 @@ const FURTHER_LOOKS: usize = 2;
 /// A quick comparison stops at this many launches.
 const QUICK_LAUNCHES: usize = 14;
 
-/// At which a look gives up: quick, since nothing is accepted by it.
-const GIVE_UP_ALPHA: f64 = 0.02;
+/// At which a look gives a gain up: quick, since nothing is accepted by it.
+const GIVE_UP_ALPHA: f64 = 0.1;
+
+/// At which a look of a gate rules a slowdown out, which is what lets a change pass.
+const RULE_OUT_ALPHA: f64 = 0.02;
 
 /// How often an undisturbed machine is called disturbed.
 const CONTROL_ALPHA: f64 = 0.005;

@@ -204,7 +204,7 @@ fn where_nothing_is_to_be_confirmed_a_gain_ends_the_screen_and_is_not_accepted()
 fn a_no_op_is_rolled_back_as_the_same() {
     let evidence = play(empty(), Times::honest([MS; 3]), Times::honest([MS; 3]));
     assert_eq!((evidence.verdict.ruling, evidence.verdict.direction), (Ruling::RolledBack, Direction::Same));
-    assert_eq!(evidence.verdict.reasons, ["a gain of 1.0 % or more is ruled out"]);
+    assert_eq!(evidence.verdict.reasons, ["a gain of 1.0 % or more is ruled out at 90 %"]);
     assert!(evidence.verdict.losing(evidence.terms.max_regression).is_empty());
 }
 

@@ -42,7 +42,10 @@ pub fn nothing_measured() -> String {
 pub fn rejected(reason: Reason, name: &dyn Fn(&usize) -> String, terms: &Terms) -> String {
     let limit = 100.0 * terms.max_regression;
     match reason {
-        Reason::NoGain => format!("a gain of {:.1} % or more is ruled out", 100.0 * terms.min_gain),
+        Reason::NoGain => {
+            let confidence = 100.0 * (1.0 - terms.give_up_alpha);
+            format!("a gain of {:.1} % or more is ruled out at {confidence:.0} %", 100.0 * terms.min_gain)
+        }
         Reason::AggregateSlower => format!("it is slower over all shapes, by {limit:.0} % or more"),
         Reason::ShapeSlower(index) => format!("{} is slower by {limit:.0} % or more", name(&index)),
         Reason::AnyRegression(index) => {

@@ -85,7 +85,7 @@ fn shapes(gains: &[Vec<f64>]) -> Vec<Shape<'_>> {
 }
 
 fn stand(gains: &[Vec<f64>], rule: &Rule, accept: f64) -> Standing {
-    standing(&shapes(gains), rule, Levels { accept, give_up: 0.02 })
+    standing(&shapes(gains), rule, Levels { accept, give_up: 0.1 })
 }
 
 /// What became of a number of rounds, as shares; launches are those of the screen.
