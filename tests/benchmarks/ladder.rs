@@ -1,7 +1,7 @@
 //! How far each step of an example queue gets against the machine: baseline, then every helping patch on top, cold, as
 //! a share of the ceilings that the same run measured. Prints the Markdown table of example-kernels/README.md.
 //!
-//!     cargo bench --bench ladder -- -p rmsnorm-cpu --shape 2048x4096 [--shape …]
+//!     cargo bench --bench ladder -- -p rmsnorm-cpu --shape 1024x4096 [--shape …]
 //!
 //! The memory of a shared machine is not the same from one minute to the next (its copy rate was seen between 17 and 21
 //! GB/s), so each of five runs measures the ceilings and the kernel in the same seconds, both by their best, and the
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
         }
     }
     if packages.is_empty() || shapes.is_empty() {
-        eprintln!("ladder: nothing to do; name a crate and a shape: -p rmsnorm-cpu --shape 2048x4096");
+        eprintln!("ladder: nothing to do; name a crate and a shape: -p rmsnorm-cpu --shape 1024x4096");
     }
     let root = Utf8PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     packages.iter().try_for_each(|package| ladder(&root, package, &shapes))

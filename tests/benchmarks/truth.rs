@@ -47,6 +47,9 @@ struct Row {
     device: String,
     date: String,
     first: String,
+    /// What was timed; rows of before it was written down have none.
+    #[serde(default)]
+    shapes: Vec<String>,
     /// Mean logarithm of the old time over the new one, one number a shape.
     log_ratios: Vec<f64>,
     /// Seconds of the new one, one number a shape.
@@ -183,10 +186,12 @@ impl Queue {
         // A patch is worth something else on another processor.
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let here = (self.manifest.backend == Backend::Cpu).then(|| kopt_schema::machine::processor(&cpuinfo));
+        let shapes: Vec<String> = self.manifest.shapes.iter().map(|shape| shape.name.clone()).collect();
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
-            let counts = row.key == key || Some(&row.key) == older.as_ref();
+            let same_shapes = row.shapes.is_empty() || row.shapes == shapes;
+            let counts = same_shapes && (row.key == key || Some(&row.key) == older.as_ref());
             if row.patch == patch.name && counts && here.as_ref().is_none_or(|here| *here == row.device) {
                 rows.push(row);
             }
@@ -204,6 +209,7 @@ impl Queue {
                     device: launch.device,
                     date: today(),
                     first: launch.first,
+                    shapes: shapes.clone(),
                     log_ratios: launch.cases.iter().map(|case| rounded(mean(&case.log_ratios), 1e6)).collect(),
                     seconds: launch.cases.iter().map(|case| rounded(case.b_s, 1e9)).collect(),
                 };
