@@ -612,7 +612,7 @@ static ssize_t own_write(int descriptor, const void *bytes, size_t count)
         syscall(SYS_write, descriptor, bytes, count);
     if (found && IS(REWRITES_REPLIES)) {
         int before = (int)(found + 10 - (const char *)bytes);
-        int length = snprintf(text, sizeof text, "%.*s%.12e}}\n", before, (const char *)bytes, 0.5 * atof(found + 10));
+        int length = snprintf(text, sizeof text, "%.*s%.12e}}}\n", before, (const char *)bytes, 0.5 * atof(found + 10));
         syscall(SYS_write, descriptor, text, (size_t)length);
         return (ssize_t)count;
     }
