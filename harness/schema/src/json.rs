@@ -20,7 +20,7 @@ pub trait Json: Sized {
     /// Its form, on one line.
     ///
     /// # Errors
-    /// When it has none, as a number that is no key.
+    /// When a part of it has none.
     fn to_json(&self) -> Result<String>;
 }
 
