@@ -6,13 +6,17 @@
 mod measuring;
 
 use camino::Utf8Path;
-use measuring::versions::{EXPLOITS, GPU, PROCESSOR};
+use measuring::versions::{EXPLOITS, EXPLOITS_ON_GPU, GPU, PROCESSOR};
 
 #[test]
 fn what_rows_count_for_is_the_code_as_it_is() {
     let root = Utf8Path::new(env!("CARGO_MANIFEST_DIR"));
-    let all =
-        [(PROCESSOR, measuring::REFEREE.to_vec()), (GPU, measuring::on_gpu()), (EXPLOITS, measuring::of_exploits())];
+    let all = [
+        (PROCESSOR, measuring::REFEREE.to_vec()),
+        (GPU, measuring::on_gpu()),
+        (EXPLOITS, measuring::of_exploits()),
+        (EXPLOITS_ON_GPU, measuring::of_exploits_on_gpu()),
+    ];
     let mut stale = Vec::new();
     for (kind, code) in all {
         let key = measuring::key(root, &code).unwrap();

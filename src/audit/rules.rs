@@ -140,12 +140,17 @@ pub fn matches(patterns: &[String], name: &str) -> bool {
     })
 }
 
+/// The function that `name` computes for several elements at once: `expf`, if it is `_ZGVdN8v_expf`.
+#[must_use]
+pub fn of_several(name: &str) -> Option<&str> {
+    name.strip_prefix("_ZGV").and_then(|rest| rest.split_once('_')).map(|(_, scalar)| scalar)
+}
+
 /// Whether a kernel may import `name`: arithmetic, copying, and what compilers call by themselves.
 #[must_use]
 pub fn may_import(name: &str) -> bool {
     let Some(rule) = find("import") else { return false };
-    // `_ZGVdN8v_expf`: the same function for several elements at once.
-    let scalar = name.strip_prefix("_ZGV").and_then(|rest| rest.split_once('_')).map_or(name, |(_, scalar)| scalar);
+    let scalar = of_several(name).unwrap_or(name);
     let is_math = |name: &str| rule.math.iter().any(|known| known == name);
     let precisions = ["f", "l", "f16", "f32", "f64", "f128", "f32x", "f64x"];
     is_math(scalar)

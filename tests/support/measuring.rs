@@ -91,7 +91,7 @@ pub fn counts(row: &str, now: &str) -> bool {
 
 #[allow(dead_code, reason = "shared with benchmarks whose rows are of one version")]
 fn earlier(row: &str, now: &str) -> Option<&'static Earlier> {
-    let kinds = [versions::PROCESSOR, versions::GPU, versions::EXPLOITS];
+    let kinds = [versions::PROCESSOR, versions::GPU, versions::EXPLOITS, versions::EXPLOITS_ON_GPU];
     kinds.into_iter().filter(|kind| kind.now == now).flat_map(|kind| kind.earlier).find(|earlier| earlier.key == row)
 }
 

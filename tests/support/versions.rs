@@ -171,8 +171,12 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "bec1471138a5",
+    now: "c3a2a18a9131",
     earlier: &[
+        decisions(
+            "bec1471138a5",
+            "since then the system's mathematics for several elements is shown, which refuses nothing, a source that asks for files does not build, and `50`, which is no exploit, is gone",
+        ),
         decisions("ea4feb25e13c", "as on a processor since cc99033076dc, and a forged answer has the new form"),
         decisions(
             "a939c9f32019",
@@ -208,4 +212,10 @@ pub const EXPLOITS: Kind = Kind {
         ),
         decisions("68120f3e710e", "as above; these are decided without a trace"),
     ],
+};
+
+/// Refusals of exploits on a GPU.
+pub const EXPLOITS_ON_GPU: Kind = Kind {
+    now: "2bb787f17cfb",
+    earlier: &[decisions("b60ea74e0d51", "as on a processor since bec1471138a5: none of that is in device code")],
 };

@@ -191,8 +191,8 @@ fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildEr
 
 /// Everything that a compiler can read of a crate.
 #[derive(Default)]
-struct Found {
-    files: Vec<Utf8PathBuf>,
+pub(crate) struct Found {
+    pub(crate) files: Vec<Utf8PathBuf>,
     /// Links, and what they say.
     links: Vec<(Utf8PathBuf, Utf8PathBuf)>,
     /// Folders that were looked through, by their real paths: links may lead in a circle.
@@ -200,7 +200,7 @@ struct Found {
 }
 
 impl Found {
-    fn gather(&mut self, folder: &Utf8Path) -> Result<(), BuildError> {
+    pub(crate) fn gather(&mut self, folder: &Utf8Path) -> Result<(), BuildError> {
         let Ok(real) = folder.canonicalize_utf8() else { return Ok(()) };
         // Nothing else is passed over, whatever it is called: what a compiler can include, it can be compiled from.
         if !self.seen.insert(real) {

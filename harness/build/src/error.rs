@@ -35,6 +35,16 @@ pub enum BuildError {
         /// The file.
         included: String,
     },
+    /// What a source is compiled into depends on what lies around it.
+    #[error(
+        "{place} {reason}: what is judged here would not be what others compile\nhint: write the case out, or pass a macro in `flags` of the manifest"
+    )]
+    Surroundings {
+        /// The file, with the line where it is known.
+        place: String,
+        /// What it does.
+        reason: String,
+    },
     /// The checked-in bindings do not fit the header and libclang is missing.
     #[error(
         "{file}: {reason}\nhint: where libclang is installed, run `cargo kopt bindings` or `KOPT_BINDINGS=write cargo build`; Debian's package is libclang-dev"

@@ -39,6 +39,7 @@ mod sandbox;
 pub mod sanitize;
 pub mod script;
 mod site;
+mod surroundings;
 pub mod toolchain;
 mod triton;
 

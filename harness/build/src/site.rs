@@ -8,6 +8,7 @@ use kopt_schema::manifest::{Class, Language, Manifest};
 
 use crate::error::BuildError;
 use crate::sandbox::Walls;
+use crate::surroundings;
 use crate::toolchain::Compiler;
 
 /// What a source needs to serve CUDA and HIP alike. It is on the include path of both.
@@ -73,12 +74,33 @@ impl<'a> Site<'a> {
         Self { folder, manifest, compiler, flags, walls, out }
     }
 
+    /// A folder for what is gone when the work is done.
+    pub(crate) fn scratch(&self) -> &Utf8Path {
+        self.walls.scratch()
+    }
+
+    /// The headers of the harness.
+    fn headers(&self) -> Utf8PathBuf {
+        self.out.join("include")
+    }
+
+    /// The compiler with its flags.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.compiler.path);
+        command.current_dir(self.folder).args(self.flags);
+        if self.manifest.class != Class::Native {
+            command.arg(format!("-I{}", self.headers()));
+        }
+        // Where nvcc is on PATH, hipcc would hand on to it.
+        command.env("HIP_PLATFORM", "amd");
+        command
+    }
+
     /// Compiles one source; the object, and what the compiler said.
     pub(crate) fn compile(&self, source: &str) -> Result<(Utf8PathBuf, String), BuildError> {
         let stem = source.replace('/', "-");
         let (object, dependencies) = (self.out.join(format!("{stem}.o")), self.out.join(format!("{stem}.d")));
-        let mut command = Command::new(&self.compiler.path);
-        command.current_dir(self.folder).args(self.flags);
+        let mut command = self.command();
         let is_cubin = self.manifest.class == Class::Device && self.manifest.language == Language::Cuda;
         if is_cubin && !source.ends_with(".cu") {
             command.args(["-x", "cu"]);
@@ -88,15 +110,12 @@ impl<'a> Site<'a> {
             command.arg("-c");
         }
         command.args(["-MMD", "-MF"]).arg(&dependencies);
-        let include = self.out.join("include");
+        let include = self.headers();
         if self.manifest.class != Class::Native {
             std::fs::create_dir_all(&include).map_err(BuildError::file(&include))?;
             let header = include.join("kopt_device.h");
             std::fs::write(&header, DEVICE_HEADER).map_err(BuildError::file(&header))?;
-            command.arg(format!("-I{include}"));
         }
-        // Where nvcc is on PATH, hipcc would hand on to it.
-        command.env("HIP_PLATFORM", "amd");
         let keep = self.out.join("keep");
         if is_cubin {
             std::fs::create_dir_all(&keep).map_err(BuildError::file(&keep))?;
@@ -104,6 +123,7 @@ impl<'a> Site<'a> {
         }
         let said = self.run(command, source)?;
         check_includes(self.folder, self.manifest, self.compiler, source, &dependencies, &include)?;
+        surroundings::check(self, source)?;
         if is_cubin {
             keep_ptx(&keep, &object)?;
         }
@@ -140,6 +160,13 @@ impl<'a> Site<'a> {
         self.hear(|command| self.walls.run(command), &self.walls, command, source).map(|[_, said]| said)
     }
 
+    /// Runs a command inside the site's walls that may fail; what it said on standard error.
+    pub(crate) fn listen(&self, mut command: Command, source: &str) -> Result<String, BuildError> {
+        let output =
+            self.walls.run(unswayed(&mut command)).map_err(|error| failed(source, error.to_string(), &command))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
     /// Runs code of the candidate inside walls of its own; what it said on standard output and error.
     pub(crate) fn run_inside(&self, walls: &Walls, command: Command, source: &str) -> Result<[String; 2], BuildError> {
         self.hear(|command| walls.run_within(command, PATIENCE), walls, command, source)
@@ -152,17 +179,7 @@ impl<'a> Site<'a> {
         mut command: Command,
         source: &str,
     ) -> Result<[String; 2], BuildError> {
-        let failed = |output: String, command: &Command| BuildError::Compile {
-            source_file: source.to_owned(),
-            command: format!("{command:?}").replace('"', ""),
-            output,
-        };
-        // Compilers speak the user's language otherwise, and messages are compared and searched.
-        command.env("LC_ALL", "C");
-        for name in UNHEARD {
-            command.env_remove(name);
-        }
-        let output = run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
+        let output = run(unswayed(&mut command)).map_err(|error| failed(source, error.to_string(), &command))?;
         self.walls.lack(walls.lacking());
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         if output.status.success() {
@@ -170,9 +187,24 @@ impl<'a> Site<'a> {
         }
         Err(match walls.stumbled(self.folder, &said) {
             Some(included) => BuildError::Include { source_file: source.to_owned(), included },
-            None => failed(said, &command),
+            None => failed(source, said, &command),
         })
     }
+}
+
+fn failed(source: &str, output: String, command: &Command) -> BuildError {
+    let command = format!("{command:?}").replace('"', "");
+    BuildError::Compile { source_file: source.to_owned(), command, output }
+}
+
+/// A command without what the user's environment would make of it.
+fn unswayed(command: &mut Command) -> &mut Command {
+    // Compilers speak the user's language otherwise, and messages are compared and searched.
+    command.env("LC_ALL", "C");
+    for name in UNHEARD {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read

@@ -1,4 +1,5 @@
 // flags: -ffast-math
+// allows: dependency
 #include "probe.h"
 
 #include <math.h>

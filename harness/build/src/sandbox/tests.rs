@@ -13,12 +13,12 @@ use crate::error::BuildError;
 const HEADER: &str = "typedef struct { const float *x; float *y; long rows; long cols; } softmax_args;\n";
 
 /// A crate in a folder of its own, and a file beside it that is none of its business.
-struct Ground {
+pub(crate) struct Ground {
     scratch: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         let ground = Self { scratch: tempfile::tempdir().unwrap() };
         std::fs::create_dir_all(ground.path("crate/kernels")).unwrap();
         std::fs::create_dir_all(ground.path("beside")).unwrap();
@@ -30,7 +30,7 @@ impl Ground {
         ground
     }
 
-    fn path(&self, inside: &str) -> Utf8PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> Utf8PathBuf {
         Utf8Path::from_path(self.scratch.path()).unwrap().join(inside)
     }
 
@@ -41,12 +41,12 @@ impl Ground {
         kopt_schema::manifest::parse("Cargo.toml", &text, None).unwrap().unwrap()
     }
 
-    fn compile(&self, more: &str) -> Result<compile::Built, BuildError> {
+    pub(crate) fn compile(&self, more: &str) -> Result<compile::Built, BuildError> {
         compile::compile(&self.path("crate"), &self.manifest(more), &self.path("out"))
     }
 }
 
-const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
+pub(crate) const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
 
 /// Whether this machine can confine a compiler at all: it says so where it cannot.
 pub(crate) fn confines() -> bool {
