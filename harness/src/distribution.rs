@@ -23,6 +23,8 @@ pub enum Distribution {
     Denormal,
     /// Uniform, some elements minus infinity: what a mask leaves.
     Masked,
+    /// Uniform in a few places of each row, minus infinity in all others.
+    Few,
     /// Uniform, some rows with an infinity.
     Infinite,
     /// Uniform, some rows with a NaN.
@@ -55,6 +57,7 @@ impl Distribution {
             Self::Outlier => "outlier",
             Self::Denormal => "denormal",
             Self::Masked => "masked",
+            Self::Few => "few",
             Self::Infinite => "infinite",
             Self::NotANumber => "nan",
         }

@@ -33,6 +33,24 @@ impl Rounding {
         }
     }
 
+    /// The same, for a sum of these terms, none of which is negative. One that is below the last place of the sum can be lost,
+    /// and costs no more than itself: rows of which a mask leaves little have short sums, however long they are.
+    #[must_use]
+    pub fn of_terms(self, terms: &[f64], sum: f64) -> f64 {
+        let last_place = U * sum;
+        let (mut counted, mut lost) = (0, 0.0);
+        let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
+        for term in terms {
+            if *term < last_place {
+                lost += term / last_place;
+            } else {
+                counted += 1;
+                (smallest, largest) = (smallest.min(*term), largest.max(*term));
+            }
+        }
+        self.of_positive(counted, smallest, largest).growth(counted) + lost
+    }
+
     /// The same, for a sum of that many positive terms from `smallest` to `largest`. Terms that differ by less than the last
     /// place of their sum repeat in effect: exponentials of tiny numbers do.
     #[must_use]

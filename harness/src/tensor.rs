@@ -12,6 +12,9 @@ use crate::distribution::Distribution;
 use crate::kernel::Buffer;
 use crate::parallel;
 
+/// Places of a row that [`Distribution::Few`] leaves at most.
+const FEW: usize = 8;
+
 /// The values of one buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
@@ -250,6 +253,12 @@ impl Draw {
                     // Causal-like: a tail is masked, at least one element stays.
                     let keep = self.between(1, chunk.len());
                     chunk[keep..].fill(f32::NEG_INFINITY);
+                }
+                Distribution::Few => {
+                    let kept: Vec<(usize, f32)> =
+                        (0..FEW).map(|_| self.between(0, chunk.len() - 1)).map(|at| (at, chunk[at])).collect();
+                    chunk.fill(f32::NEG_INFINITY);
+                    kept.into_iter().for_each(|(at, value)| chunk[at] = value);
                 }
                 _ => {}
             }

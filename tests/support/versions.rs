@@ -171,8 +171,12 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "c3a2a18a9131",
+    now: "8aabe29c8dfb",
     earlier: &[
+        decisions(
+            "c3a2a18a9131",
+            "since then `43`, whose rows of before are gone, is refused, and the words on it differ",
+        ),
         decisions(
             "bec1471138a5",
             "since then the system's mathematics for several elements is shown, which refuses nothing, a source that asks for files does not build, and `50`, which is no exploit, is gone",
@@ -216,6 +220,6 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "2bb787f17cfb",
+    now: "7e3751e6e771",
     earlier: &[decisions("b60ea74e0d51", "as on a processor since bec1471138a5: none of that is in device code")],
 };

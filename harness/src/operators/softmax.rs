@@ -37,7 +37,7 @@ impl Kernel for Softmax {
     }
 
     fn distributions(&self) -> Vec<Distribution> {
-        let special = [Distribution::Masked, Distribution::Infinite, Distribution::NotANumber];
+        let special = [Distribution::Masked, Distribution::Few, Distribution::Infinite, Distribution::NotANumber];
         [&Distribution::FINITE[..], &special].concat()
     }
 
@@ -99,8 +99,7 @@ fn expect_row(row: &[f32], dtype: DType, rounding: Rounding, values: &mut [f64],
         if reach.is_finite() { 3.0 * reach } else { 0.0 }
     };
     let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
-    let smallest = exponentials.iter().copied().fold(1.0, f64::min);
-    let common = inherited + rounding.of_positive(row.len(), smallest, 1.0).growth(row.len()) + 10.0;
+    let common = inherited + rounding.of_terms(&exponentials, sum) + 10.0;
     for (index, (value, exponential)) in row.iter().zip(&exponentials).enumerate() {
         let exact = exponential / sum;
         // What is below the smallest normal number of the arithmetic, which is f32's, may be flushed.
@@ -129,6 +128,21 @@ mod tests {
             assert!((value - known).abs() < 1e-7, "{value} {known}");
         }
         assert!(expected.bounds.iter().all(|bound| *bound > 0.0 && *bound < 1e-5));
+    }
+
+    #[test]
+    fn what_a_mask_leaves_of_a_long_row_is_held_to_the_bound_of_a_short_one() {
+        let mut long = vec![f32::NEG_INFINITY; 100_000];
+        long[..3].copy_from_slice(&[0.5, -0.25, 0.0]);
+        let (short, long) = (expect(1, &long[..3]), expect(1, &long));
+        for index in 0..3 {
+            assert!((short.bounds[index] - long.bounds[index]).abs() < 1e-12, "{index}");
+        }
+        // Many small terms may all be lost in a sum, and cost what they are.
+        let mut long = vec![-17.0; 100_000];
+        long[0] = 0.0;
+        let expected = expect(1, &long);
+        assert!(expected.bounds[0] > expected.values[0].powi(2) * 99_999.0 * (-17.0f64).exp());
     }
 
     #[test]

@@ -26,7 +26,8 @@ const HEAVY_DISTRIBUTIONS: [Distribution; 5] =
     [Distribution::Uniform, Distribution::Negative, Distribution::Outlier, Distribution::Large, Distribution::Tiny];
 
 /// And these, where the reference is cheap for its size: a kernel may have a path of its own for what is large.
-const LARGE_DISTRIBUTIONS: [Distribution; 3] = [Distribution::Masked, Distribution::Infinite, Distribution::NotANumber];
+const LARGE_DISTRIBUTIONS: [Distribution; 4] =
+    [Distribution::Masked, Distribution::Few, Distribution::Infinite, Distribution::NotANumber];
 
 /// What a shape close to a listed one is checked on: zeros beyond an edge must not count as a maximum either.
 const NEAR_DISTRIBUTIONS: [Distribution; 2] = [Distribution::Uniform, Distribution::Negative];
