@@ -171,15 +171,13 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "8aabe29c8dfb",
+    now: "551f2edb793f",
     earlier: &[
-        decisions(
-            "c3a2a18a9131",
-            "since then `43`, whose rows of before are gone, is refused, and the words on it differ",
-        ),
+        decisions("8aabe29c8dfb", "since then `46`, which is no exploit any more, is gone"),
         decisions(
             "bec1471138a5",
-            "since then the system's mathematics for several elements is shown, which refuses nothing, a source that asks for files does not build, and `50`, which is no exploit, is gone",
+            "since then the system's mathematics for several elements is shown, which refuses nothing; `46` and `50`, which are no exploits, are gone, and `43` is refused: \
+                 its rows of before are gone, too",
         ),
         decisions("ea4feb25e13c", "as on a processor since cc99033076dc, and a forged answer has the new form"),
         decisions(
@@ -220,6 +218,6 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "7e3751e6e771",
+    now: "41c92303850c",
     earlier: &[decisions("b60ea74e0d51", "as on a processor since bec1471138a5: none of that is in device code")],
 };

@@ -35,15 +35,15 @@ pub enum BuildError {
         /// The file.
         included: String,
     },
-    /// What a source is compiled into depends on what lies around it.
+    /// Something beside a source that a compiler or `cargo package` makes another thing of it by.
     #[error(
-        "{place} {reason}: what is judged here would not be what others compile\nhint: write the case out, or pass a macro in `flags` of the manifest"
+        "{file} lies beside {source_file}: what is built from a package would not be what is judged here\nhint: take it out of the folder of the sources"
     )]
-    Surroundings {
-        /// The file, with the line where it is known.
-        place: String,
-        /// What it does.
-        reason: String,
+    Beside {
+        /// The source, relative to the crate.
+        source_file: String,
+        /// The file, relative to the crate.
+        file: Utf8PathBuf,
     },
     /// The checked-in bindings do not fit the header and libclang is missing.
     #[error(

@@ -39,7 +39,6 @@ mod sandbox;
 pub mod sanitize;
 pub mod script;
 mod site;
-mod surroundings;
 pub mod toolchain;
 mod triton;
 

@@ -19,14 +19,20 @@ pub(crate) struct Recipe {
     pub flags: Vec<String>,
 }
 
-/// The compiler's own words for the moment and for the file's age, as constants. A source cannot get them back: a name that is
-/// undefined once stays undefined.
-const SAME_DAY: [&str; 4] = [
-    "-Wno-builtin-macro-redefined",
+/// The compiler's own words for the moment, for a file's age and for whether a file is there, as constants: what was judged is
+/// what others build, on another day and among other files. A source cannot get them back: a name that is undefined once stays
+/// undefined.
+const SAME_ANYWHERE: [&str; 6] = [
     "-D__DATE__=\"Jan-01-1970\"",
     "-D__TIME__=\"00:00:00\"",
     "-D__TIMESTAMP__=\"Thu-Jan-01-00:00:00-1970\"",
+    "-D__has_include(file)=0",
+    "-D__has_include_next(file)=0",
+    "-D__has_embed(file)=0",
 ];
+/// What a compiler says to that in spite of [`QUIET`].
+pub(crate) const OUR_DOING: &str = "<command-line>: warning: \"__has_include";
+const QUIET: &str = "-Wno-builtin-macro-redefined";
 
 /// nvcc, with what its assembler tells of each kernel.
 const CUDA: [&str; 5] = ["-O3", "-std=c++17", "-lineinfo", "-cubin", "-Xptxas=-v"];
@@ -62,8 +68,6 @@ impl Recipe {
                 flags.extend(native_flag());
                 // No errno from sqrt and its like: nothing reads it, and it keeps loops from being vectorised.
                 flags.extend(["-fPIC", "-g1", "-Wall", "-Wextra", "-fno-math-errno"].map(str::to_owned));
-                // The same bytes whenever it is compiled: what was judged is what others build.
-                flags.extend(SAME_DAY.map(str::to_owned));
                 // The same bytes wherever the crate lies.
                 flags.push(format!("-ffile-prefix-map={folder}=."));
                 Ok(toolchain::host(cpp)?)
@@ -103,8 +107,15 @@ impl Recipe {
             }
         }
         if manifest.language != Language::Triton {
+            flags.push(if manifest.language == Language::Cuda {
+                format!("-Xcompiler={QUIET}")
+            } else {
+                QUIET.to_owned()
+            });
+            flags.extend(SAME_ANYWHERE.map(str::to_owned));
             flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
-            flags.push("-Ikernels".to_owned());
+            // Not for the assembler, which would look there for what is not in the crate's own folder.
+            flags.push(if manifest.class == Class::Native { "-iquotekernels" } else { "-Ikernels" }.to_owned());
         }
         if let Some((flag, why)) = manifest.flags.iter().find_map(|flag| Some((flag, sandbox::refused(flag)?))) {
             let reason = format!("the flag `{flag}` {why}: remove it from `flags`");

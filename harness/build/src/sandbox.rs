@@ -114,11 +114,6 @@ impl Walls {
             .map(str::to_owned)
     }
 
-    /// For temporary files.
-    pub(crate) fn scratch(&self) -> &Utf8Path {
-        &self.scratch
-    }
-
     /// What of the walls the system could not put up.
     pub(crate) fn lacking(&self) -> Option<String> {
         self.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()

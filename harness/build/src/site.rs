@@ -6,9 +6,10 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::{Class, Language, Manifest};
 
+use crate::cache::Found;
 use crate::error::BuildError;
+use crate::recipe::OUR_DOING;
 use crate::sandbox::Walls;
-use crate::surroundings;
 use crate::toolchain::Compiler;
 
 /// What a source needs to serve CUDA and HIP alike. It is on the include path of both.
@@ -74,33 +75,12 @@ impl<'a> Site<'a> {
         Self { folder, manifest, compiler, flags, walls, out }
     }
 
-    /// A folder for what is gone when the work is done.
-    pub(crate) fn scratch(&self) -> &Utf8Path {
-        self.walls.scratch()
-    }
-
-    /// The headers of the harness.
-    fn headers(&self) -> Utf8PathBuf {
-        self.out.join("include")
-    }
-
-    /// The compiler with its flags.
-    pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.compiler.path);
-        command.current_dir(self.folder).args(self.flags);
-        if self.manifest.class != Class::Native {
-            command.arg(format!("-I{}", self.headers()));
-        }
-        // Where nvcc is on PATH, hipcc would hand on to it.
-        command.env("HIP_PLATFORM", "amd");
-        command
-    }
-
     /// Compiles one source; the object, and what the compiler said.
     pub(crate) fn compile(&self, source: &str) -> Result<(Utf8PathBuf, String), BuildError> {
         let stem = source.replace('/', "-");
         let (object, dependencies) = (self.out.join(format!("{stem}.o")), self.out.join(format!("{stem}.d")));
-        let mut command = self.command();
+        let mut command = Command::new(&self.compiler.path);
+        command.current_dir(self.folder).args(self.flags);
         let is_cubin = self.manifest.class == Class::Device && self.manifest.language == Language::Cuda;
         if is_cubin && !source.ends_with(".cu") {
             command.args(["-x", "cu"]);
@@ -110,20 +90,24 @@ impl<'a> Site<'a> {
             command.arg("-c");
         }
         command.args(["-MMD", "-MF"]).arg(&dependencies);
-        let include = self.headers();
+        let include = self.out.join("include");
         if self.manifest.class != Class::Native {
             std::fs::create_dir_all(&include).map_err(BuildError::file(&include))?;
             let header = include.join("kopt_device.h");
             std::fs::write(&header, DEVICE_HEADER).map_err(BuildError::file(&header))?;
+            command.arg(format!("-I{include}"));
         }
+        // Where nvcc is on PATH, hipcc would hand on to it.
+        command.env("HIP_PLATFORM", "amd");
         let keep = self.out.join("keep");
         if is_cubin {
             std::fs::create_dir_all(&keep).map_err(BuildError::file(&keep))?;
             command.args(["-keep", "-keep-dir"]).arg(&keep);
         }
+        check_beside(self.folder, self.manifest, source)?;
         let said = self.run(command, source)?;
+        let said = said.lines().filter(|line| !line.starts_with(OUR_DOING)).flat_map(|line| [line, "\n"]).collect();
         check_includes(self.folder, self.manifest, self.compiler, source, &dependencies, &include)?;
-        surroundings::check(self, source)?;
         if is_cubin {
             keep_ptx(&keep, &object)?;
         }
@@ -160,13 +144,6 @@ impl<'a> Site<'a> {
         self.hear(|command| self.walls.run(command), &self.walls, command, source).map(|[_, said]| said)
     }
 
-    /// Runs a command inside the site's walls that may fail; what it said on standard error.
-    pub(crate) fn listen(&self, mut command: Command, source: &str) -> Result<String, BuildError> {
-        let output =
-            self.walls.run(unswayed(&mut command)).map_err(|error| failed(source, error.to_string(), &command))?;
-        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
     /// Runs code of the candidate inside walls of its own; what it said on standard output and error.
     pub(crate) fn run_inside(&self, walls: &Walls, command: Command, source: &str) -> Result<[String; 2], BuildError> {
         self.hear(|command| walls.run_within(command, PATIENCE), walls, command, source)
@@ -179,7 +156,17 @@ impl<'a> Site<'a> {
         mut command: Command,
         source: &str,
     ) -> Result<[String; 2], BuildError> {
-        let output = run(unswayed(&mut command)).map_err(|error| failed(source, error.to_string(), &command))?;
+        let failed = |output: String, command: &Command| BuildError::Compile {
+            source_file: source.to_owned(),
+            command: format!("{command:?}").replace('"', ""),
+            output,
+        };
+        // Compilers speak the user's language otherwise, and messages are compared and searched.
+        command.env("LC_ALL", "C");
+        for name in UNHEARD {
+            command.env_remove(name);
+        }
+        let output = run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
         self.walls.lack(walls.lacking());
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         if output.status.success() {
@@ -187,24 +174,9 @@ impl<'a> Site<'a> {
         }
         Err(match walls.stumbled(self.folder, &said) {
             Some(included) => BuildError::Include { source_file: source.to_owned(), included },
-            None => failed(source, said, &command),
+            None => failed(said, &command),
         })
     }
-}
-
-fn failed(source: &str, output: String, command: &Command) -> BuildError {
-    let command = format!("{command:?}").replace('"', "");
-    BuildError::Compile { source_file: source.to_owned(), command, output }
-}
-
-/// A command without what the user's environment would make of it.
-fn unswayed(command: &mut Command) -> &mut Command {
-    // Compilers speak the user's language otherwise, and messages are compared and searched.
-    command.env("LC_ALL", "C");
-    for name in UNHEARD {
-        command.env_remove(name);
-    }
-    command
 }
 
 /// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read
@@ -216,6 +188,25 @@ fn keep_ptx(keep: &Utf8Path, object: &Utf8Path) -> Result<(), BuildError> {
         std::fs::rename(ptx.path(), object.with_extension("ptx")).map_err(BuildError::file(ptx.path()))?;
     }
     std::fs::remove_dir_all(keep).map_err(BuildError::file(keep))
+}
+
+/// Beside sources nothing may lie that is compiled in their place, or that takes files out of the package: a header that is
+/// compiled already, a manifest in a folder below.
+fn check_beside(folder: &Utf8Path, manifest: &Manifest, source: &str) -> Result<(), BuildError> {
+    let files = manifest.sources.iter().chain([&manifest.header]);
+    let mut found = Found::default();
+    for beside in files.filter_map(|file| Utf8Path::new(file).parent()).filter(|beside| *beside != "") {
+        found.gather(&folder.join(beside))?;
+    }
+    let is_one =
+        |file: &&Utf8PathBuf| matches!(file.extension(), Some("gch" | "pch")) || file.file_name() == Some("Cargo.toml");
+    match found.files.iter().find(is_one) {
+        None => Ok(()),
+        Some(file) => {
+            let file = file.strip_prefix(folder).unwrap_or(file).to_owned();
+            Err(BuildError::Beside { source_file: source.to_owned(), file })
+        }
+    }
 }
 
 /// What a source includes with quotes must lie in the crate or in a declared include root.

@@ -1,3 +1,4 @@
+#line 2 "kopt_device.h" /* whatever folder it lies in: no source sees that by __FILE__ */
 /*
  * One source for CUDA and HIP: what the two spell differently. nvcc and hipcc find it on their own; a source includes it as
  * "kopt_device.h".

@@ -13,12 +13,12 @@ use crate::error::BuildError;
 const HEADER: &str = "typedef struct { const float *x; float *y; long rows; long cols; } softmax_args;\n";
 
 /// A crate in a folder of its own, and a file beside it that is none of its business.
-pub(crate) struct Ground {
+struct Ground {
     scratch: tempfile::TempDir,
 }
 
 impl Ground {
-    pub(crate) fn new(source: &str) -> Self {
+    fn new(source: &str) -> Self {
         let ground = Self { scratch: tempfile::tempdir().unwrap() };
         std::fs::create_dir_all(ground.path("crate/kernels")).unwrap();
         std::fs::create_dir_all(ground.path("beside")).unwrap();
@@ -30,7 +30,7 @@ impl Ground {
         ground
     }
 
-    pub(crate) fn path(&self, inside: &str) -> Utf8PathBuf {
+    fn path(&self, inside: &str) -> Utf8PathBuf {
         Utf8Path::from_path(self.scratch.path()).unwrap().join(inside)
     }
 
@@ -41,12 +41,12 @@ impl Ground {
         kopt_schema::manifest::parse("Cargo.toml", &text, None).unwrap().unwrap()
     }
 
-    pub(crate) fn compile(&self, more: &str) -> Result<compile::Built, BuildError> {
+    fn compile(&self, more: &str) -> Result<compile::Built, BuildError> {
         compile::compile(&self.path("crate"), &self.manifest(more), &self.path("out"))
     }
 }
 
-pub(crate) const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
+const END: &str = "\nint softmax(const void *args) { return args == 0; }\n";
 
 /// Whether this machine can confine a compiler at all: it says so where it cannot.
 pub(crate) fn confines() -> bool {
@@ -90,13 +90,48 @@ fn a_file_outside_can_be_neither_included_nor_embedded() {
 }
 
 #[test]
-fn whether_a_file_is_there_cannot_be_used() {
-    if !confines() {
-        return;
+fn what_is_compiled_is_the_same_whatever_lies_around_and_whatever_it_asks() {
+    let sources = [
+        "#if __has_include(\"../Cargo.toml.orig\")\nint found;\n#endif",
+        "#include <sys/cdefs.h>\n#if __CONCAT(__has_, include)(\"../Cargo.toml.orig\")\nint found;\n#endif",
+        "#pragma push_macro(\"__has_include\")\n#pragma pop_macro(\"__has_include\")\n#if __has_include(\"../target\")\nint found;\n#endif",
+        "#undef __has_include\n#ifdef __has_include\nint found;\n#endif",
+        "const char *day = __DATE__ __TIME__ __TIMESTAMP__ __FILE__;",
+        "__asm__(\".section .rodata\\n.incbin \\\"target/../kernels/table.inc\\\"\\n.text\");",
+    ];
+    for source in sources {
+        let compile = |around: bool| {
+            let ground = Ground::new(&format!("{source}{END}"));
+            // The assembler must not find in a folder below what it does not find in the crate.
+            std::fs::create_dir_all(ground.path("crate/kernels/target")).unwrap();
+            std::fs::create_dir_all(ground.path("crate/kernels/kernels")).unwrap();
+            std::fs::write(ground.path("crate/kernels/kernels/table.inc"), "8").unwrap();
+            if around {
+                std::fs::create_dir(ground.path("crate/target")).unwrap();
+                std::fs::write(ground.path("crate/Cargo.toml.orig"), "").unwrap();
+            }
+            ground.compile("").map(|built| (built.candidate.digest, built.remarks))
+        };
+        match (compile(false), compile(true)) {
+            (Ok((one, said)), Ok((other, _))) => {
+                assert_eq!(one, other, "{source}");
+                assert!(!said.contains("<command-line>"), "{said}");
+            }
+            (Err(_), _) => assert!(source.contains(".incbin"), "{source}"),
+            (_, Err(error)) => panic!("{source}: {error}"),
+        }
     }
-    // The preprocessor may see that a file is there, not what is in it.
-    let source = "#if __has_include(\"BESIDE/answers.h\")\nint answers =\n#include \"BESIDE/answers.h\"\n;\n#endif";
-    assert!(matches!(Ground::new(&format!("{source}{END}")).compile(""), Err(BuildError::Include { .. })));
+}
+
+#[test]
+fn nothing_beside_a_source_takes_its_place() {
+    for name in ["softmax.h.gch", "below/Cargo.toml"] {
+        let ground = Ground::new(END);
+        std::fs::create_dir(ground.path("crate/kernels/below")).unwrap();
+        std::fs::write(ground.path("crate/kernels").join(name), "").unwrap();
+        let error = ground.compile("").unwrap_err().to_string();
+        assert!(error.contains(&format!("kernels/{name}")) && error.contains("hint: "), "{error}");
+    }
 }
 
 #[test]
