@@ -144,10 +144,9 @@ fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
     let with = "[dev-dependencies]\nops = { path = \"../../vendor/ops\" }\n\n[lib]\n";
     stage.edit("crates/alpha/Cargo.toml", "[lib]\n", with);
     // Sources by the names of a manifest and of a document, the latter where only folders are beside it.
-    stage.write("crates/alpha/kernels/Cargo.toml", "# define FIRST \"TIME=1.000;\"\n");
+    stage.write("include/more/Cargo.toml", "# define FIRST \"TIME=1.000;\"\n");
     stage.write("include/SECOND.md", "#define SECOND \"tall=1.000;\"\n");
-    stage.write("include/more/third.h", "");
-    let included = "#include \"softmax.h\"\n#include \"Cargo.toml\"\n#include \"SECOND.md\"\n";
+    let included = "#include \"softmax.h\"\n#include \"more/Cargo.toml\"\n#include \"SECOND.md\"\n";
     stage.edit(ALPHA, "#include \"softmax.h\"\n", included);
     stage.edit(ALPHA, &format!("\"{MARK}\""), "FIRST SECOND");
     let table = "[package.metadata.kopt]\n";
@@ -156,7 +155,7 @@ fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
     let bounds = stage.request("bounds", |stage| stage.write("vendor/bounds/src/lib.rs", "//! Wider.\n"));
     let ran = stage.gate(&bounds, &[]).exits(0).says("is a part of bounds, which it depends on");
     ran.says("alpha same code").says("the change edits what judges it");
-    for path in ["crates/alpha/kernels/Cargo.toml", "include/SECOND.md"] {
+    for path in ["include/more/Cargo.toml", "include/SECOND.md"] {
         let slower = stage.request(path, |stage| stage.edit(path, "1.000", "1.200"));
         let kernels = kernels(&stage, &slower, &[100]);
         assert_eq!(kernels[0]["outcome"], "regressed", "{path}: {}", kernels[0]);
