@@ -5,6 +5,7 @@ use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Baseline, Prepared, TipsRead};
 use kopt_schema::evidence::{Evidence, Ruling};
 use kopt_schema::exit::Exit;
+use kopt_schema::message::FailureKind;
 use kopt_stats::Effect;
 
 use super::bouts::{self, Bouts, Purpose};
@@ -79,12 +80,15 @@ impl Campaign<'_> {
         let path = self.folder.round(1).join("evidence.json");
         let found = self.hold([&base, &base], Purpose::Baseline, &path)?;
         if let Some(forfeit) = &found.forfeit {
-            return Err(Error::new(
-                Exit::Incorrect,
-                format!("the version that `{}` starts from fails", self.target.kernel),
-            )
-            .cause(forfeit.message.clone())
-            .hint("a campaign starts from a kernel that is right: `cargo kopt check` shows what is wrong with it"));
+            let (exit, hint) = match forfeit.kind {
+                FailureKind::NoMemory => (Exit::Setup, "free some of it, or name another device: `--device N`"),
+                _ => (
+                    Exit::Incorrect,
+                    "a campaign starts from a kernel that is right: `cargo kopt check` shows what is wrong with it",
+                ),
+            };
+            let what = format!("the version that `{}` starts from fails", self.target.kernel);
+            return Err(Error::new(exit, what).cause(forfeit.message.clone()).hint(hint));
         }
         if found.verdict.ruling == Ruling::Contaminated {
             self.audience.shell().warn(&format!(

@@ -392,6 +392,8 @@ fn a_forfeit_is_the_losers_fault_unless_it_is_the_incumbents() {
     assert_eq!(lost(1, FailureKind::Stray), Ruling::IntegrityViolation);
     assert_eq!(lost(1, FailureKind::LateWrite), Ruling::IntegrityViolation);
     assert_eq!(lost(0, FailureKind::WrongValues), Ruling::Contaminated);
+    // Who took the memory is not known.
+    assert_eq!(lost(1, FailureKind::NoMemory), Ruling::Contaminated);
 }
 
 #[test]

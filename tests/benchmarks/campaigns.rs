@@ -1,6 +1,6 @@
 //! Whole campaigns on the examples, each with the crate's own queue in a clone of this repository: which patches were
-//! accepted, beside what each is really worth on that machine (`patches/truth.toml`, `patches/truth-elsewhere.toml`). One that
-//! needs a device is held where it is named.
+//! accepted, beside what each is really worth on that machine (`patches/truth.toml`). One that needs a
+//! device is held where it is named.
 //!
 //!     cargo bench --bench campaigns -- [--minutes 30] [--only softmax-cpu] [--report]
 //!
@@ -24,7 +24,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::campaign::folder::Home;
 use cargo_kopt::campaign::journal;
 use cargo_kopt::ledger::{Round, State};
-use kopt_schema::queue::{PatchHeader, PatchTruth, TruthFile};
+use kopt_schema::queue::{PatchHeader, PatchTruth};
 use resumable::Arguments;
 use serde::{Deserialize, Serialize};
 use worth::Wanted;
@@ -90,7 +90,7 @@ fn main() -> Result<(), Failure> {
     // Those of an earlier machine stand beside the others and do not replace them.
     let mut machines = BTreeMap::new();
     for kernel in &kernels {
-        machines.insert(*kernel, truth_files(&root, kernel)?.into_iter().next().map(|truth| truth.device));
+        machines.insert(*kernel, worth::truths(&root, kernel)?.into_iter().next().map(|truth| truth.device));
     }
     while Instant::now() < until {
         let missing = |kernel: &str| {
@@ -118,7 +118,7 @@ fn main() -> Result<(), Failure> {
 
 /// Marks a row of a machine that no truth is of: what a patch is worth on one need not be what it is worth on another.
 fn mark_elsewhere(root: &Utf8Path, row: &mut Row) -> Result<(), Failure> {
-    let truths = truth_files(root, &row.kernel)?;
+    let truths = worth::truths(root, &row.kernel)?;
     if !truths.is_empty() && truths.iter().all(|truth| truth.device != row.device) {
         row.disturbed.get_or_insert(format!("on {}, where truth was not measured", row.device));
     }
@@ -189,14 +189,6 @@ fn patches(state: &State) -> BTreeMap<String, String> {
     state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
 }
 
-/// What was measured of the patches of a queue, one file a machine.
-fn truth_files(root: &Utf8Path, kernel: &str) -> Result<Vec<TruthFile>, Failure> {
-    let folder = root.join("example-kernels").join(kernel).join("patches");
-    let files = ["truth.toml", "truth-elsewhere.toml"].map(|name| folder.join(name));
-    let read = |path: &Utf8PathBuf| Ok(toml::from_str(&std::fs::read_to_string(path)?)?);
-    files.iter().filter(|path| path.exists()).map(read).collect()
-}
-
 /// What is known of the patches of a queue that nobody has measured: what their headers say.
 fn said(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
     let folder = root.join("example-kernels").join(kernel).join("patches");
@@ -221,7 +213,7 @@ fn tables(root: &Utf8Path, kernels: &[&str], rows: &[Row]) -> Result<String, Fai
         let (of_kernel, disturbed): (Vec<&Row>, Vec<&Row>) =
             rows.iter().filter(|row| row.kernel == *kernel).partition(|row| row.disturbed.is_none());
         let mut truths: Vec<(String, Vec<PatchTruth>)> =
-            truth_files(root, kernel)?.into_iter().map(|truth| (truth.device, truth.patches)).collect();
+            worth::truths(root, kernel)?.into_iter().map(|truth| (truth.device, truth.patches)).collect();
         if truths.is_empty() {
             let devices: BTreeSet<&String> = of_kernel.iter().map(|row| &row.device).collect();
             let said = said(root, kernel)?;

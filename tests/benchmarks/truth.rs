@@ -27,7 +27,7 @@ use kopt_build::cache::{Cache, Order};
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::{Backend, Manifest};
 use kopt_schema::message::{Launch, Message};
-use kopt_schema::queue::{Gain, PatchTruth, ShapeTruth, Truth, TruthFile};
+use kopt_schema::queue::{Gain, MachineTruth, PatchTruth, ShapeTruth, Truth, TruthFile};
 use kopt_stats::{gain_of_log, mean_interval};
 use queue::{Applied, Failure};
 use serde::{Deserialize, Serialize};
@@ -150,21 +150,21 @@ impl Queue {
         }
         let also = arguments.also.as_ref().map(|key| format!(" --also {key}")).unwrap_or_default();
         let (package, launches) = (&self.package, arguments.launches);
-        let file = TruthFile {
-            format: kopt_schema::FORMAT_VERSION,
-            command: format!("cargo bench --bench truth -- -p {package} --launches {launches}{also}"),
+        let here = MachineTruth {
             device,
             date: today(),
+            command: format!("cargo bench --bench truth -- -p {package} --launches {launches}{also}"),
+            note: None,
             patches: truths,
         };
         let path = self.folder.join("patches/truth.toml");
-        let before: Option<TruthFile> = match std::fs::read_to_string(&path) {
-            Ok(text) => Some(toml::from_str(&text)?),
-            Err(_) => None,
+        let mut file: TruthFile = match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)?,
+            Err(_) => TruthFile { format: kopt_schema::FORMAT_VERSION, machines: Vec::new() },
         };
-        // Figures of another machine are kept beside those of this one.
-        if before.is_some_and(|before| before.device != file.device) {
-            std::fs::rename(&path, self.folder.join("patches/truth-elsewhere.toml"))?;
+        match file.machines.iter_mut().find(|machine| machine.device == here.device) {
+            Some(machine) => *machine = here,
+            None => file.machines.push(here),
         }
         std::fs::write(path, toml::to_string(&file)?)?;
         Ok(())

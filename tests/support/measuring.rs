@@ -39,7 +39,7 @@ const CUDA: [&str; 18] = [
     "harness/src/runner/backend/gpu/ceilings.rs",
     "harness/src/runner/backend/gpu/clock.rs",
     "harness/src/runner/backend/gpu/cuda.rs",
-    "harness/src/runner/backend/gpu/cuda/tensor_map.rs",
+    "harness/src/runner/backend/gpu/cuda",
     "harness/src/runner/backend/gpu/device.rs",
     "harness/src/runner/backend/gpu/driver.rs",
     "harness/src/runner/backend/gpu/gauge.rs",

@@ -38,8 +38,12 @@ const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> 
 
 /// Decisions on a processor.
 pub const PROCESSOR: Kind = Kind {
-    now: "934e8b4ba6de",
+    now: "8a47dbf215ab",
     earlier: &[
+        all(
+            "934e8b4ba6de",
+            "since then a device without memory left, which a processor has not, is told apart from other trouble; and batches have a file of their own",
+        ),
         all(
             "cc99033076dc",
             "since then messages between judge and worker name what they are in another place, which is not timed; and a look gives a gain up at 90 instead of 98 %, \
@@ -122,8 +126,12 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "0a2d9ea2b06e",
+    now: "d5300ec91b21",
     earlier: &[
+        all(
+            "0a2d9ea2b06e",
+            "since then a device without memory left, which happened in none of these, is no verdict; and batches, graphs and errors have files of their own",
+        ),
         all("e383ecbe0784", "as on a processor since cc99033076dc"),
         all(
             "9bc376319343",
@@ -171,8 +179,9 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "551f2edb793f",
+    now: "202f9316b507",
     earlier: &[
+        decisions("551f2edb793f", "as on a processor since 934e8b4ba6de"),
         decisions("8aabe29c8dfb", "since then `46`, which is no exploit any more, is gone"),
         decisions(
             "bec1471138a5",
@@ -218,6 +227,9 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "41c92303850c",
-    earlier: &[decisions("b60ea74e0d51", "as on a processor since bec1471138a5: none of that is in device code")],
+    now: "28f176972255",
+    earlier: &[
+        decisions("41c92303850c", "as on a GPU since 0a2d9ea2b06e"),
+        decisions("b60ea74e0d51", "as on a processor since bec1471138a5: none of that is in device code"),
+    ],
 };

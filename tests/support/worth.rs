@@ -1,6 +1,18 @@
 //! What a patch of an example queue asks of the referee, by what was measured of it.
 
-use kopt_schema::queue::{PatchTruth, Truth};
+use camino::Utf8Path;
+use kopt_schema::queue::{MachineTruth, PatchTruth, Truth, TruthFile};
+
+/// What was measured of the queue of an example crate, machine by machine; nothing where nobody has.
+pub fn truths(root: &Utf8Path, package: &str) -> Result<Vec<MachineTruth>, Box<dyn std::error::Error>> {
+    let file = root.join("example-kernels").join(package).join("patches/truth.toml");
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let read: TruthFile =
+        toml::from_str(&std::fs::read_to_string(&file)?).map_err(|error| format!("{file}: {error}"))?;
+    Ok(read.machines)
+}
 
 /// How often a patch is to be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -336,13 +336,14 @@ impl Ruling {
     }
 
     /// What a forfeit comes to. A contestant that answers wrongly, crashes or hangs is incorrect; one that tampers with
-    /// the measurement has no excuse.
+    /// the measurement has no excuse; and one for whom the device has no memory left may owe that to somebody else.
     #[must_use]
     pub const fn of_forfeit(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Protocol | FailureKind::LateWrite | FailureKind::Stray | FailureKind::ForbiddenCall => {
                 Self::IntegrityViolation
             }
+            FailureKind::NoMemory => Self::Contaminated,
             _ => Self::Incorrect,
         }
     }

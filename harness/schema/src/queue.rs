@@ -149,21 +149,33 @@ pub struct PatchTruth {
     pub shapes: Vec<ShapeTruth>,
 }
 
-/// `patches/truth.toml`: what was measured on one machine. That of another is `patches/truth-elsewhere.toml`.
+/// What was measured of a queue on one machine: the same patch can help on one and cost on another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineTruth {
+    /// The device it was measured on.
+    pub device: String,
+    /// The day of the last measurement.
+    pub date: String,
+    /// The command that made it.
+    pub command: String,
+    /// How the queue was another one then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// One row a patch, in the order of the queue.
+    #[serde(rename = "patch")]
+    pub patches: Vec<PatchTruth>,
+}
+
+/// `patches/truth.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TruthFile {
     /// Version of this format.
     pub format: u32,
-    /// The command that made it.
-    pub command: String,
-    /// The device it was measured on.
-    pub device: String,
-    /// The day of the last measurement.
-    pub date: String,
-    /// One row a patch, in the order of the queue.
-    #[serde(rename = "patch")]
-    pub patches: Vec<PatchTruth>,
+    /// Each machine that the queue was measured on. The figures of the first are the ones that documents quote.
+    #[serde(rename = "machine")]
+    pub machines: Vec<MachineTruth>,
 }
 
 #[cfg(test)]

@@ -180,6 +180,8 @@ pub enum Blame {
     Setup,
     /// There is no such device here.
     NoDevice,
+    /// The device has no memory left.
+    NoMemory,
     /// The kernel: it faulted on the device.
     Kernel,
     /// The kernel: an entry returned an error.

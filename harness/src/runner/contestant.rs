@@ -237,6 +237,7 @@ impl Contestant {
             Reply::Failed { message, blame } => {
                 let kind = match blame {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
+                    Blame::NoMemory => FailureKind::NoMemory,
                     Blame::Kernel => FailureKind::Crashed,
                     Blame::Returned => FailureKind::ReturnedError,
                     Blame::CallingConvention => FailureKind::CallingConvention,

@@ -68,8 +68,14 @@ fn measure(root: &Utf8Path, rows: &mut Rows, arguments: &Arguments) -> Result<()
     let interrupts = Interrupts::watch().map_err(|error| error.to_string())?;
     let scratch = tempfile::tempdir()?;
     let scratch = Utf8Path::from_path(scratch.path()).ok_or("the temporary folder's name is not text")?;
-    let wanted = |scenario: &Scenario| scenario.is_wanted(arguments.only.as_deref());
+    let machine = kopt_schema::machine::processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    let wanted = |scenario: &Scenario| scenario.is_wanted(arguments.only.as_deref(), &machine);
     let scenarios: Vec<Scenario> = scenario::all(root)?.into_iter().filter(wanted).collect();
+    if scenarios.is_empty() {
+        eprintln!(
+            "nothing can be decided on {machine}; what patches are worth there `cargo bench --bench truth` finds"
+        );
+    }
     let mut arenas = BTreeMap::new();
     while Instant::now() < until {
         let share = |scenario: &Scenario| rows.of(scenario).count() as f64 / scenario.goal as f64;
@@ -147,7 +153,7 @@ impl Arena {
     fn decide(&self, scenario: &Scenario, context: &Context, interrupts: &Interrupts) -> Result<Row, Failure> {
         let (old, new) = match &scenario.versions {
             Versions::Tip => (&self.tip, &self.tip),
-            Versions::Patch { patch, .. } => (&self.before[&patch.patch], &patch.patch),
+            Versions::Patch { patch, .. } => (&self.before[patch], patch),
         };
         let Some(candidate) = self.states.get(new) else { return Ok(Row::not_built(scenario)) };
         let before = own_seconds();

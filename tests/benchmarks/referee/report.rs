@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use camino::Utf8Path;
-use kopt_schema::queue::Truth;
+use kopt_schema::queue::{PatchTruth, Truth};
 use kopt_stats::{clopper_pearson, median};
 
 use super::queue::Failure;
@@ -130,49 +130,70 @@ fn peers(rows: &[Row]) -> String {
     text
 }
 
-/// Every patch of the example queues: what it is worth, and what was decided.
+/// Every patch of the example queues, a table a machine: what it is worth there, and what was decided.
 fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
-    let mut text = String::from(
-        "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|\n",
-    );
+    let scenarios = scenario::all(root)?;
+    let mut machines: Vec<&str> = Vec::new();
+    for scenario in &scenarios {
+        let Versions::Patch { truths, .. } = &scenario.versions else { continue };
+        for (machine, _) in truths {
+            if !machines.contains(&machine.as_str()) {
+                machines.push(machine);
+            }
+        }
+    }
+    let mut text = String::new();
     // Decisions, and how many of them were accepts.
     let mut held = [
         (Wanted::Never, "of what does not help, accepted (bar: none)", 0, 0),
         (Wanted::Always, "of 5 % and more, accepted (bar: all)", 0, 0),
         (Wanted::Mostly, "of 2 to 5 %, accepted (bar: 80 %)", 0, 0),
     ];
-    for scenario in scenario::all(root)? {
-        let Versions::Patch { patch, .. } = &scenario.versions else { continue };
-        let decided: Vec<&Row> = rows.of(&scenario).collect();
-        if decided.is_empty() {
-            continue;
+    for machine in &machines {
+        // What no compiler takes was decided on none, and stands in the first table.
+        let there = |row: &&Row| row.device == *machine || (row.device.is_empty() && *machine == machines[0]);
+        let mut lines = String::new();
+        for scenario in &scenarios {
+            let Versions::Patch { truths, .. } = &scenario.versions else { continue };
+            let Some((_, patch)) = truths.iter().find(|(device, _)| device == machine) else { continue };
+            let decided: Vec<&Row> = rows.of(scenario).filter(there).collect();
+            if decided.is_empty() {
+                continue;
+            }
+            for (_, _, all, accepts) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(patch)) {
+                *all += decided.len();
+                *accepts += decided.iter().filter(|row| row.accepted()).count();
+            }
+            lines += &decisions(&scenario.package, patch, &decided);
         }
-        let truth = match (patch.truth, patch.aggregate) {
-            (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
-            (other, _) => format!("{other:?}").to_lowercase(),
-        };
-        let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
-        for (_, _, all, accepts) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(patch)) {
-            *all += decided.len();
-            *accepts += accepted.len();
+        if !lines.is_empty() {
+            let head =
+                "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|";
+            let _ = writeln!(text, "On {machine}:\n\n{head}\n{lines}");
         }
-        let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
-        let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
-        rulings.sort_unstable();
-        rulings.dedup();
-        let _ = writeln!(
-            text,
-            "| {}/{} | {truth} | {} | {} | {gain} | {} |",
-            scenario.package,
-            patch.patch.trim_end_matches(".patch"),
-            decided.len(),
-            accepted.len(),
-            rulings.join(", ").to_lowercase()
-        );
     }
-    text.push('\n');
     for (_, name, all, accepts) in held {
         let _ = writeln!(text, "- {name}: {}", share(accepts, all));
     }
     Ok(text)
+}
+
+/// A patch's line: what it is worth on a machine, and what was decided there.
+fn decisions(package: &str, patch: &PatchTruth, decided: &[&Row]) -> String {
+    let truth = match (patch.truth, patch.aggregate) {
+        (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
+        (other, _) => format!("{other:?}").to_lowercase(),
+    };
+    let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
+    let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
+    let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
+    rulings.sort_unstable();
+    rulings.dedup();
+    format!(
+        "| {package}/{} | {truth} | {} | {} | {gain} | {} |\n",
+        patch.patch.trim_end_matches(".patch"),
+        decided.len(),
+        accepted.len(),
+        rulings.join(", ").to_lowercase()
+    )
 }

@@ -162,14 +162,15 @@ impl Rows {
         &self.rows
     }
 
-    /// Those of a scenario. Of a patch, those of the change that it is today, on the machine that its truth is of.
+    /// Those of a scenario. Of a patch, those of the change that it is today, on machines that its truth is known of.
     pub fn of<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = &'a Row> {
         let name = scenario.name();
         self.rows.iter().filter(move |row| {
             let fits = match &scenario.versions {
                 Versions::Tip => true,
-                Versions::Patch { change, device, .. } => {
-                    row.change == *change && (row.device == *device || row.device.is_empty())
+                Versions::Patch { change, truths, .. } => {
+                    let known = row.device.is_empty() || truths.iter().any(|(device, _)| *device == row.device);
+                    row.change == *change && known
                 }
             };
             fits && row.scenario == name

@@ -3,9 +3,10 @@
 use camino::Utf8Path;
 use kopt_schema::bout::Handicap;
 use kopt_schema::evidence::Injection;
-use kopt_schema::queue::{PatchTruth, Truth, TruthFile};
+use kopt_schema::queue::{MachineTruth, PatchTruth, Truth};
 
 use super::queue::Failure;
+use super::worth;
 
 /// The two versions of a decision.
 #[derive(Debug, Clone)]
@@ -14,12 +15,12 @@ pub enum Versions {
     Tip,
     /// A patch against the state it changes.
     Patch {
-        /// The patch, and what it is worth.
-        patch: PatchTruth,
+        /// The patch's file name.
+        patch: String,
         /// What identifies both states: a queue is rewritten now and then.
         change: String,
-        /// The machine that its truth is of.
-        device: String,
+        /// What it is worth on each machine that it was measured on, by the machine's name.
+        truths: Vec<(String, PatchTruth)>,
     },
 }
 
@@ -66,18 +67,24 @@ const GPU: [(&str, usize, usize); 3] =
 const EIGHT: &str = "grouped-matmul-cpu";
 
 impl Scenario {
-    /// Whether it can be decided here, or is asked for by name.
-    pub fn is_wanted(&self, only: Option<&str>) -> bool {
+    /// Whether it can be decided on this `machine`, or is asked for by name. A patch can be where its worth was measured.
+    pub fn is_wanted(&self, only: Option<&str>, machine: &str) -> bool {
         let gpu = std::path::Path::new("/dev/nvidiactl").exists();
         let by_name = only.is_some_and(|part| part.contains(&self.package));
-        only.is_none_or(|part| self.name().contains(part)) && (self.package.ends_with("-cpu") || gpu || by_name)
+        let known = match &self.versions {
+            Versions::Tip => true,
+            Versions::Patch { truths, .. } => truths.iter().any(|(device, _)| device == machine),
+        };
+        known
+            && only.is_none_or(|part| self.name().contains(part))
+            && (self.package.ends_with("-cpu") || gpu || by_name)
     }
 
     /// Its name in rows.
     pub fn name(&self) -> String {
         match &self.versions {
             Versions::Tip => format!("{} {}", self.kind, self.package),
-            Versions::Patch { patch, .. } => format!("{} {} {}", self.kind, self.package, patch.patch),
+            Versions::Patch { patch, .. } => format!("{} {} {}", self.kind, self.package, patch),
         }
     }
 
@@ -131,14 +138,19 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
         goal: 80,
     });
     for package in ["rmsnorm-cpu", "softmax-cpu", "matmul-cpu", EIGHT] {
-        let truth = truth(root, package)?;
-        for (index, patch) in truth.patches.iter().enumerate() {
-            let (patch, change) = (patch.clone(), change(root, package, &truth.patches[..=index])?);
+        let machines = worth::truths(root, package)?;
+        let queue = &machines.first().ok_or_else(|| format!("{package} has no truth"))?.patches;
+        for (index, patch) in queue.iter().enumerate() {
+            let of = |machine: &MachineTruth| {
+                let own = machine.patches.iter().find(|own| own.patch == patch.patch)?;
+                Some((machine.device.clone(), own.clone()))
+            };
+            let (truths, change) = (machines.iter().filter_map(of).collect(), change(root, package, &queue[..=index])?);
             scenarios.push(Scenario {
                 kind: "queue",
                 package: package.to_owned(),
                 shapes: Vec::new(),
-                versions: Versions::Patch { patch, change, device: truth.device.clone() },
+                versions: Versions::Patch { patch: patch.patch.clone(), change, truths },
                 injected: Injected::Nothing,
                 goal: 20,
             });
@@ -164,11 +176,4 @@ fn change(root: &Utf8Path, package: &str, patches: &[PatchTruth]) -> Result<Stri
         }
     }
     Ok(git2::Oid::hash_object(git2::ObjectType::Blob, all.as_bytes())?.to_string()[..12].to_owned())
-}
-
-/// What the patches of a crate are worth.
-fn truth(root: &Utf8Path, package: &str) -> Result<TruthFile, Failure> {
-    let file = root.join("example-kernels").join(package).join("patches/truth.toml");
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
-    Ok(toml::from_str(&text)?)
 }

@@ -23,6 +23,9 @@ pub(crate) enum BackendError {
     /// There is no such device here.
     #[error("no device: {0}")]
     NoDevice(String),
+    /// The device has no memory left.
+    #[error("the device has no memory left for it; does another process use it? ({0})")]
+    NoMemory(String),
     /// The kernel faulted on the device.
     #[error("{0}")]
     Fault(String),
@@ -41,6 +44,7 @@ impl BackendError {
     pub(crate) fn blame(&self) -> Blame {
         match self {
             Self::NoDevice(_) => Blame::NoDevice,
+            Self::NoMemory(_) => Blame::NoMemory,
             Self::Fault(_) => Blame::Kernel,
             Self::Returned(_) => Blame::Returned,
             Self::CallingConvention(_) => Blame::CallingConvention,
@@ -53,7 +57,8 @@ impl BackendError {
 impl From<BackendError> for Loss {
     fn from(error: BackendError) -> Self {
         let no_device = matches!(error, BackendError::NoDevice(_));
-        Self { no_device, ..Self::new(FailureKind::Setup, format!("the judge's memory: {error}")) }
+        let kind = if matches!(error, BackendError::NoMemory(_)) { FailureKind::NoMemory } else { FailureKind::Setup };
+        Self { no_device, ..Self::new(kind, format!("the judge's memory: {error}")) }
     }
 }
 

@@ -1,18 +1,19 @@
 //! One launch: a fresh process for each contestant, through every shape. Orders of start, warm-up, batches and end are
 //! random, because the side that came first was slower by 1.6 % in a comparison of equal code.
 
+mod batch;
+
 use std::time::{Duration, Instant};
 
 use kopt_schema::bout::{BlockRecord, CaseRecord, Forfeit, LaunchRecord, Rung};
 use kopt_schema::manifest::Backend;
 use kopt_schema::message::FailureKind;
-use kopt_schema::wire::Request;
 
 use super::watch::{self, Watch};
 use super::{Entrant, Judge};
 use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
-use crate::runner::processor::{self, Stay};
+use crate::runner::processor;
 use crate::tensor::Draw;
 
 /// One batch of four is compared in full; which, nobody can know.
@@ -64,13 +65,6 @@ struct Runner {
     watch: Watch,
     /// Which file of outputs it has.
     outputs: usize,
-}
-
-/// One timed batch.
-struct Batch {
-    device_s: f64,
-    wall_s: f64,
-    cpu_s: f64,
 }
 
 /// A launch as it goes on.
@@ -141,18 +135,12 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Run
     // What loading and mapping took is no work while it was to wait.
     runners.iter_mut().for_each(|(_, runner)| runner.watch = Watch::new(runner.contestant.id()));
     let mut processor = None;
-    if halts(judge) {
+    if judge.halts() {
         let ids: Vec<u32> = runners.iter().map(|(_, runner)| runner.contestant.id()).collect();
         processor = processor::keep_here(&ids);
         runners.iter().for_each(|(_, runner)| runner.contestant.halt());
     }
     Ok((runners.into_iter().map(|(_, runner)| runner).collect(), processor))
-}
-
-/// Whether contestants are stopped while they wait: then no thread, no timer and no child of theirs works ahead or
-/// late. Not on a GPU, whose driver must go on.
-fn halts(judge: &Judge) -> bool {
-    judge.manifest.backend == Backend::Cpu
 }
 
 /// Loads a contestant's candidate and maps the memory of every shape.
@@ -290,107 +278,6 @@ impl Launch<'_> {
     /// The judge's own memory failed: of the candidate nothing was learned.
     fn trouble(&self, case: usize, loss: Loss) -> Forfeit {
         self.forfeit(INCUMBENT, case, loss)
-    }
-
-    /// One contestant's calls on these places, and perhaps a look at what they wrote.
-    fn batch(&mut self, contestant: usize, case: usize, places: &[usize]) -> Result<Batch, Forfeit> {
-        let name = &self.judge.cases[case].shape.name;
-        let handicaps = self.judge.entrants[contestant].handicaps.iter();
-        let handicap: f64 = handicaps
-            .filter(|handicap| handicap.case.as_ref().is_none_or(|case| case == name))
-            .map(|handicap| handicap.share)
-            .sum();
-        let entries: Vec<usize> = (0..self.judge.calls(contestant)).collect();
-        let halted = halts(self.judge);
-        let asked = self.runners[contestant].watch.asked();
-        // There, too, the judge empties the caches: between two turns the processor does the same for everybody.
-        let stay = self.processor.map(Stay::on);
-        if halted {
-            self.runners[contestant].contestant.let_go();
-        }
-        let timed = if halted {
-            self.one_by_one(contestant, case, places, &entries, handicap)
-        } else {
-            self.at_once(contestant, case, places, entries, handicap)
-        };
-        let runner = &mut self.runners[contestant];
-        if halted {
-            runner.contestant.halt();
-        }
-        drop(stay);
-        let cpu_s = runner.watch.answered(asked);
-        let (device_s, wall_s) = timed.map_err(|loss| {
-            let loss = self.judge.decks[case].explained(loss, &self.runners[contestant].contestant, case);
-            self.forfeit(contestant, case, loss)
-        })?;
-        if !device_s.is_finite() || device_s < 0.0 || device_s > wall_s * (1.0 + handicap) {
-            let message = format!("says it took {device_s:e} s, but the whole request took {wall_s:e} s");
-            return Err(self.forfeit(contestant, case, Loss::new(FailureKind::Protocol, message)));
-        }
-        let outputs = self.runners[contestant].outputs;
-        let looked_at = self.draw.between(0, CHECKED_ONE_IN - 1) == 0;
-        if looked_at {
-            self.checked += 1;
-            let checked = self.judge.decks[case].check(outputs, places);
-            if let Some(loss) = checked.map_err(|loss| self.trouble(case, loss))? {
-                return Err(self.forfeit(contestant, case, loss));
-            }
-        }
-        self.judge.decks[case].restore(outputs, places).map_err(|loss| self.trouble(case, loss))?;
-        if looked_at {
-            self.look(contestant, case, places)?;
-        }
-        // Each time: a moment later it could be another one's.
-        self.sweep(contestant, Some(case))?;
-        Ok(Batch { device_s, wall_s, cpu_s })
-    }
-
-    /// All calls of a batch in one request: the device's queue must not run dry. Seconds by its clock and by the judge's.
-    fn at_once(
-        &mut self,
-        contestant: usize,
-        case: usize,
-        places: &[usize],
-        entries: Vec<usize>,
-        handicap: f64,
-    ) -> Result<(f64, f64), Loss> {
-        let (windows, calls) = (places.to_vec(), places.len() as u64);
-        let request = Request::Time { arena: case, entries, windows, cold: true, calls, processor: true, handicap };
-        self.request(contestant, &request)
-    }
-
-    /// Every call of a batch in a request of its own, and before it the judge empties the caches of what the call will touch.
-    /// So all that a contestant does is its calls: the system's books of its processor time count these alone, and no call
-    /// knows where the next one will be.
-    fn one_by_one(
-        &mut self,
-        contestant: usize,
-        case: usize,
-        places: &[usize],
-        entries: &[usize],
-        handicap: f64,
-    ) -> Result<(f64, f64), Loss> {
-        let (mut device_s, mut wall_s) = (0.0, 0.0);
-        for place in places {
-            self.judge.decks[case].flush(self.runners[contestant].outputs, *place);
-            // Entry by entry: between them the stack is made new, which is none of their time.
-            for entry in entries {
-                let (entries, windows) = (vec![*entry], vec![*place]);
-                let request =
-                    Request::Time { arena: case, entries, windows, cold: false, calls: 1, processor: true, handicap };
-                let (device, wall) = self.request(contestant, &request)?;
-                device_s += device;
-                wall_s += wall;
-            }
-        }
-        Ok((device_s, wall_s))
-    }
-
-    fn request(&mut self, contestant: usize, request: &Request) -> Result<(f64, f64), Loss> {
-        let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
-        let begun = Instant::now();
-        let device_s = self.runners[contestant].contestant.time(request, limit)?;
-        Ok((device_s, begun.elapsed().as_secs_f64()))
     }
 
     /// Looks at all that a contestant may not do.

@@ -160,6 +160,12 @@ fn obey(
 }
 
 impl Judge {
+    /// Whether contestants are stopped while they wait: then no thread, no timer and no child of theirs works ahead or
+    /// late. Not on a GPU, whose driver must go on.
+    fn halts(&self) -> bool {
+        self.manifest.backend == Backend::Cpu
+    }
+
     /// Opens a bout; if it cannot be, why, and which contestant is to blame if one is.
     fn open(
         package: &'static Package,

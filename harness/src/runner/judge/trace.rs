@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use kopt_schema::bout::{Forfeit, Probe, STEPS, TraceRecord, TraceSide, TracedCall};
-use kopt_schema::manifest::Backend;
 use kopt_schema::message::FailureKind;
 use kopt_schema::wire::Request;
 
@@ -79,7 +78,7 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Res
         contestants.push((side, start(judge, &deck, index, side)?));
     }
     contestants.sort_by_key(|(side, _)| *side);
-    if halts(judge) {
+    if judge.halts() {
         processor::keep_here(&contestants.iter().map(|(_, contestant)| contestant.id()).collect::<Vec<_>>());
     }
     let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
@@ -116,15 +115,10 @@ fn start(judge: &Judge, deck: &Deck, case: usize, side: usize) -> Result<Contest
         Ok(contestant)
     };
     let contestant = begin().map_err(|loss| super::forfeit(side, Some(name), loss))?;
-    if halts(judge) {
+    if judge.halts() {
         contestant.halt();
     }
     Ok(contestant)
-}
-
-/// As in a launch: who waits does not run, except on a GPU, whose driver must go on.
-fn halts(judge: &Judge) -> bool {
-    judge.manifest.backend == Backend::Cpu
 }
 
 fn order(draw: &mut Draw) -> [usize; SIDES] {
@@ -194,7 +188,7 @@ impl Trace<'_> {
     /// Nanoseconds of each entry of a step. Only the first finds nothing in the caches, as in the benchmark.
     fn call(&mut self, side: usize, place: usize) -> Result<Vec<u64>, Forfeit> {
         let limit = Duration::from_secs_f64(self.judge.bout.timeout_s);
-        let halted = halts(self.judge);
+        let halted = self.judge.halts();
         let mut taken = Vec::new();
         if halted {
             self.deck.flush(side, place);

@@ -1,19 +1,22 @@
 //! CUDA's driver, through cudarc, which loads it at run time.
 
+mod error;
+mod graph;
 mod tensor_map;
 
 use std::ffi::{CString, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUmemAllocationHandleType_enum as HandleType};
 use kopt_schema::manifest;
 use kopt_schema::plan::{Launch, TensorMap};
 
+use self::error::Named as _;
 use super::super::BackendError;
 use super::driver::{
-    self, Access, Context, Done, Driver, Encoded, Event, Function, Geometry, Graph, Handle, Meaning, Module, Piece,
-    Refused, Replay, Stream,
+    self, Access, Context, Done, Driver, Encoded, Event, Function, Geometry, Graph, Handle, Module, Piece, Replay,
+    Stream,
 };
 
 /// The judge's kernels, for any NVIDIA GPU: the driver compiles them when they are loaded.
@@ -301,7 +304,7 @@ impl Driver for Cuda {
             // SAFETY: there is a place for each.
             unsafe { sys::cuGraphGetNodes(graph.0.cast(), nodes.as_mut_ptr(), &mut count) }.of("cuGraphGetNodes")?;
         }
-        nodes.into_iter().take(count).map(piece).collect()
+        nodes.into_iter().take(count).map(graph::piece).collect()
     }
 
     unsafe fn replay(&self, graph: Graph) -> Done<Replay> {
@@ -433,63 +436,6 @@ impl Driver for Cuda {
     }
 }
 
-/// What a node of a graph is.
-fn piece(node: sys::CUgraphNode) -> Done<Piece> {
-    use sys::CUgraphNodeType as Kind;
-    // A number: a later driver knows kinds that this enumeration does not.
-    let mut kind = u32::MAX;
-    // SAFETY: the node is of a graph that is there, and one number, as large as the enumeration, is written to a variable of
-    // this frame.
-    unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) }.of("cuGraphNodeGetType")?;
-    let is = |known: Kind| kind == known as u32;
-    let on_device = [
-        Kind::CU_GRAPH_NODE_TYPE_KERNEL,
-        Kind::CU_GRAPH_NODE_TYPE_MEMSET,
-        Kind::CU_GRAPH_NODE_TYPE_EMPTY,
-        Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-        Kind::CU_GRAPH_NODE_TYPE_MEM_FREE,
-    ];
-    Ok(if on_device.into_iter().any(is) {
-        Piece::OnDevice
-    } else if is(Kind::CU_GRAPH_NODE_TYPE_MEMCPY) {
-        copy(node)?
-    } else if is(Kind::CU_GRAPH_NODE_TYPE_HOST) {
-        Piece::Elsewhere("a function of the host")
-    } else if is(Kind::CU_GRAPH_NODE_TYPE_GRAPH) {
-        Piece::Elsewhere("a graph of its own")
-    } else if is(Kind::CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
-        Piece::Elsewhere("an event from outside to wait for")
-    } else if is(Kind::CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
-        Piece::Elsewhere("an event for somebody outside")
-    } else {
-        Piece::Elsewhere("a semaphore, or something else that others see")
-    })
-}
-
-/// A copy from the device's memory to the device's memory, or one that reaches the host's.
-fn copy(node: sys::CUgraphNode) -> Done<Piece> {
-    // SAFETY: numbers and pointers, of which all zeros are some.
-    let mut copied: sys::CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
-    // SAFETY: the node is a copy of a graph that is there, and is described in a variable of this frame.
-    unsafe { sys::cuGraphMemcpyNodeGetParams(node, &mut copied) }.of("cuGraphMemcpyNodeGetParams")?;
-    let ends = [(copied.srcMemoryType, copied.srcDevice), (copied.dstMemoryType, copied.dstDevice)];
-    let inside = ends.into_iter().all(|(kind, address)| match kind {
-        sys::CUmemorytype::CU_MEMORYTYPE_DEVICE => true,
-        // One address space for all: the address says whose it is.
-        sys::CUmemorytype::CU_MEMORYTYPE_UNIFIED => is_on_device(address),
-        _ => false,
-    });
-    Ok(if inside { Piece::OnDevice } else { Piece::Elsewhere("a copy from or to the host") })
-}
-
-fn is_on_device(address: u64) -> bool {
-    let mut kind = 0u32;
-    let asked = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    // SAFETY: the address is only looked up, and one number is written to a variable of this frame.
-    let told = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), asked, address) };
-    told == sys::CUresult::CUDA_SUCCESS && kind == sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32
-}
-
 fn location(device: i32) -> sys::CUmemLocation {
     sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
 }
@@ -507,40 +453,4 @@ fn property(device: i32) -> sys::CUmemAllocationProp {
             reserved: [0; 4],
         },
     }
-}
-
-/// A driver's result, with the call that it came from.
-trait Named<T> {
-    fn of(self, call: &str) -> Done<T>;
-}
-
-impl<T> Named<T> for Result<T, DriverError> {
-    fn of(self, call: &str) -> Done<T> {
-        self.map_err(|error| named(call, error))
-    }
-}
-
-impl Named<()> for sys::CUresult {
-    fn of(self, call: &str) -> Done<()> {
-        self.result().of(call)
-    }
-}
-
-fn named(call: &str, error: DriverError) -> Refused {
-    use sys::cudaError_enum as code;
-    let meaning = match error.0 {
-        code::CUDA_ERROR_NO_DEVICE | code::CUDA_ERROR_INVALID_DEVICE => Meaning::NoDevice,
-        code::CUDA_ERROR_ILLEGAL_ADDRESS => Meaning::IllegalAddress,
-        code::CUDA_ERROR_MISALIGNED_ADDRESS
-        | code::CUDA_ERROR_ILLEGAL_INSTRUCTION
-        | code::CUDA_ERROR_INVALID_ADDRESS_SPACE
-        | code::CUDA_ERROR_INVALID_PC
-        | code::CUDA_ERROR_HARDWARE_STACK_ERROR
-        | code::CUDA_ERROR_LAUNCH_TIMEOUT
-        | code::CUDA_ERROR_LAUNCH_FAILED
-        | code::CUDA_ERROR_ASSERT => Meaning::Fault,
-        code::CUDA_ERROR_NOT_FOUND => Meaning::NotFound,
-        _ => Meaning::Other,
-    };
-    Refused { driver: "CUDA", call: call.to_owned(), error: error.to_string(), meaning }
 }

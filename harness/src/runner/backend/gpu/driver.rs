@@ -82,6 +82,7 @@ pub(crate) struct Encoded(pub [u64; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     NoDevice,
+    NoMemory,
     /// A kernel touched memory that it may not.
     IllegalAddress,
     /// A kernel did something else that a device stops for.
@@ -119,6 +120,7 @@ impl From<Refused> for BackendError {
         let text = refused.to_string();
         match refused.meaning {
             Meaning::NoDevice => Self::NoDevice(text),
+            Meaning::NoMemory => Self::NoMemory(text),
             Meaning::IllegalAddress => {
                 Self::Fault(format!("touched memory that it may not, or wrote to an input ({text})"))
             }

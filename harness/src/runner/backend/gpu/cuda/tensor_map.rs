@@ -11,7 +11,7 @@ use kopt_schema::DType;
 use kopt_schema::plan::{Outside, Promotion, Swizzle, TensorMap};
 
 use super::super::driver::{Done, Encoded};
-use super::Named as _;
+use super::error::Named as _;
 
 /// Asks the driver, which reads nothing at the address.
 pub(super) fn encode(map: &TensorMap, address: u64) -> Done<Encoded> {

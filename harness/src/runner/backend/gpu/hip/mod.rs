@@ -97,6 +97,7 @@ impl Hip {
             return Ok(());
         }
         let meaning = match code {
+            2 => Meaning::NoMemory,
             // No device, and an invalid one.
             100 | 101 => Meaning::NoDevice,
             700 => Meaning::IllegalAddress,

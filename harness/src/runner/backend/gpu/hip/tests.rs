@@ -1,7 +1,7 @@
 //! The HIP backend against the stand-in: what goes wrong in the library is told by the function's and the error's name.
 //! That it does what every backend must is in `conformance.rs`, and that the judge's kernels do, in the deck's tests.
 
-use kopt_schema::wire::EntryCall;
+use kopt_schema::wire::{Blame, EntryCall};
 
 use super::super::super::conformance::{self, Judges};
 use super::super::super::{Backend as _, BackendError, Timing};
@@ -98,8 +98,9 @@ fn memory_that_is_not_there_is_an_error_and_not_a_fault() {
         let standin = StandIn::new();
         standin.memory(bytes);
         let error = everything(&standin).unwrap_err();
-        let BackendError::Failed(text) = &error else { panic!("{error:?}") };
+        let BackendError::NoMemory(text) = &error else { panic!("{error:?}") };
         assert!(text.contains("hipErrorOutOfMemory (out of memory)"), "{text}");
+        assert_eq!(error.blame(), Blame::NoMemory);
         assert_eq!(standin.live(), 0, "what was there is given back");
     }
 }
