@@ -37,33 +37,7 @@
 //! | 5 use cases | [`ops`] | one file per command's work |
 //! | 6 edges | [`cli`] | one file per command: arguments, help text, one call into `ops` |
 //!
-//! # Files it writes
-//!
-//! | file | by | lifetime |
-//! |---|---|---|
-//! | `<name>/` | `new` | a kernel crate; moved into place whole, or not at all |
-//! | `Cargo.toml` of the workspace around it | `new` | `workspace.members` gains one entry, all else is kept |
-//! | `kernels/<op>.bindings.rs` | `bindings` | checked in with the crate |
-//! | `target/` | `check`, `bench`, through cargo | may be deleted at any time |
-//! | `target/kopt/revisions/<commit>/` | `compare`, `gate` | the files of a commit; may be deleted at any time, as all of `target/kopt` |
-//! | `target/kopt/candidates/` | `compare`, `gate` | compiled kernels, by what they were compiled from |
-//! | `target/kopt/trusted/`, `target/kopt/judge/` | `compare`, `gate` | the base's files and the judge built from them; `judge.lock`: who uses them |
-//! | `target/kopt/evidence/<kernel>-<time>.json` | `compare`, `gate` | what a verdict rests on |
-//! | the files of `--markdown`, `--junit` and `--html` | `gate` | what came of it |
-//! | `.github/workflows/kopt-gate*.yml` | `gate --init github` | checked in; never overwritten unless asked |
-//! | `.kopt/` | `optimize` and its kin | ignores itself for git |
-//! | `.kopt/campaigns/<name>/` | the same | target, events, rounds with evidence and summaries, logs, report (`report.html` by `report --html`): keep it, or fetch `refs/kopt/<name>/evidence` |
-//! | `.kopt/worktrees/<name>/` | the same | the campaign's worktree; gone when it is over |
-//! | `.kopt/experience/` | the same | tips of this repository |
-//! | `target/kopt/campaigns/<name>/` | the same | the judge, and the folder that versions are compiled in |
-//! | `target/kopt/certificates/<judge>.json` | the same | what the crate's check made of wrong results |
-//! | `target/kopt/machine.json` | `doctor`, `compare` | ceilings and noise of this machine |
-//! | `target/kopt/trainer/` | `train-step`, `optimize` | the trainer, built when it is first asked for |
-//! | `.kopt/campaigns/<kernel>.lock` | `optimize` and its kin | who is at work on the kernel |
-//! | `kopt/venv/` in the user's folder for data | `doctor --install` | compilers from PyPI |
-//! | `kopt-device-*` in the system's folder for temporary files | whatever times on a device | who has the device, and who is next |
-//! | `target/criterion/` | the bench executables | criterion's reports |
-//! | two files in the system's folder for temporary files | `check`, `bench` | one run of one executable |
+//! What is written where, by which command, stands in `README.md`, *Files on disk*.
 
 pub mod audit;
 pub mod build;

@@ -52,7 +52,7 @@ impl Color {
 /// Who reads stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
-    /// Nobody: text goes to stderr.
+    /// People: lists and documents. All else is on stderr.
     #[default]
     Human,
     /// A program: one JSON object a line.

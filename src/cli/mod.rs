@@ -56,7 +56,7 @@ struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
-    /// Who reads stdout: with `json`, one message a line, each with a `reason`; text for people is on stderr either way
+    /// Who reads stdout: with `json`, one message a line, each with a `reason`, and all text for people on stderr
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
     message_format: Format,
     /// When to use colour

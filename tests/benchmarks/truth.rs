@@ -1,5 +1,5 @@
-//! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement. What was
-//! measured on another machine before becomes `patches/truth-elsewhere.toml`.
+//! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement. It keeps the
+//! figures of every machine.
 //!
 //!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04] [--also KEY]
 //!
