@@ -188,6 +188,22 @@ impl Shell {
         }
     }
 
+    /// Whether the user, who is shown `what`, says yes to `question`.
+    ///
+    /// # Errors
+    /// When nobody is there to say so.
+    pub fn confirm(&mut self, what: &str, question: &str) -> Result<bool> {
+        if !io::stdin().is_terminal() {
+            return Err(Error::new(Exit::Usage, format!("nobody is there to confirm {what}"))
+                .hint("--yes takes it as it is shown"));
+        }
+        self.tell(&format!("{question} [y/N] "));
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer);
+        read.map_err(|error| Error::setup("cannot read the answer").because(&error))?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
     /// A line in cargo's manner: a word in the margin, then what it is about.
     pub fn status(&mut self, word: &str, style: Style, text: &str) {
         if self.manner.verbosity > Verbosity::Quiet {

@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod completions;
 mod doctor;
+mod forget;
 mod gate;
 mod list;
 mod new;
@@ -97,6 +98,7 @@ enum Command {
     Stop(stop::Args),
     Report(report::Args),
     Verify(verify::Args),
+    Forget(forget::Args),
     Schema(schema::Args),
     Bindings(bindings::Args),
     Completions(completions::Args),
@@ -124,6 +126,7 @@ impl Command {
             Self::Stop(_) => "stop",
             Self::Report(_) => "report",
             Self::Verify(_) => "verify",
+            Self::Forget(_) => "forget",
             Self::Schema(_) => "schema",
             Self::Bindings(_) => "bindings",
             Self::Completions(_) => "completions",
@@ -160,6 +163,7 @@ impl Command {
             Self::Stop(args) => args.run(context, shell, manifest_path),
             Self::Report(args) => args.run(context, shell, manifest_path),
             Self::Verify(args) => args.run(context, shell, manifest_path),
+            Self::Forget(args) => args.run(context, shell, manifest_path),
             Self::Schema(args) => args.run(shell),
             Self::Bindings(args) => args.run(context, shell, manifest_path),
             Self::Completions(args) => args.run(shell),

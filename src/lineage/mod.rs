@@ -1,7 +1,7 @@
 //! A campaign in git: its worktree, its branch, what was tried, what was accepted, and the evidence.
 //!
 //! The user's checkout, index, stash and HEAD are never touched, unless the campaign was asked to work in place. Nothing
-//! that a person or an agent wrote is ever deleted: it is kept under a reference first. A process may be killed at
+//! that a person or an agent wrote is ever deleted, until somebody asks for it: it is kept under a reference first. A process may be killed at
 //! any instruction: every step leaves a repository that works, and what [`Lineage::open`] finds half-done it makes whole.
 //!
 //! | module | what |
@@ -16,6 +16,7 @@
 //! | `candidate` | a change as a commit |
 //! | `accept` | the branch moves |
 //! | `evidence` | files beside the code, in a reference of their own |
+//! | `forget` | a campaign that is over, taken out |
 //! | `references` | names, identity, errors of git |
 //!
 //! # References
@@ -35,6 +36,7 @@ mod candidate;
 mod changes;
 mod compare;
 mod evidence;
+mod forget;
 mod head;
 mod references;
 mod restore;
@@ -52,6 +54,7 @@ use kopt_schema::campaign::target::ExecutionMode;
 pub use candidate::Candidate;
 pub use changes::{Changes, Forbidden};
 pub use evidence::{campaign_of, evidence_of};
+pub use forget::{Traces, forget, traces};
 pub use survey::{Survey, survey};
 pub use worktree::own_folder;
 

@@ -10,6 +10,7 @@ pub mod certify;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod forget;
 pub mod gate;
 pub mod list;
 pub mod new;

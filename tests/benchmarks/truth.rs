@@ -1,7 +1,7 @@
 //! What each patch of an example queue is really worth: `patches/truth.toml`, from a long interleaved measurement. It keeps the
 //! figures of every machine.
 //!
-//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04] [--also KEY]
+//!     cargo bench --bench truth -- -p rmsnorm-cpu [--launches 60] [--batch-ms 1.0] [--patch 04] [--also KEY]…
 //!
 //! Each patch is timed against the helping patches before it, in launches of fresh process pairs (see the harness's
 //! `duel`). Rows are appended to `patches/truth.jsonl`, keyed by a digest of the measuring code and of both objects, so
@@ -63,7 +63,7 @@ struct Arguments {
     /// Only patches whose names contain this; `truth.toml` is then left as it is.
     patch: Option<String>,
     /// Measuring code whose rows count too.
-    also: Option<String>,
+    also: Vec<String>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3, patch: None, also: None };
+    let mut arguments = Arguments { packages: Vec::new(), launches: 60, batch_s: 1e-3, patch: None, also: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -88,7 +88,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "-p" => arguments.packages.push(value()?),
             "--launches" => arguments.launches = value()?.parse()?,
             "--patch" => arguments.patch = Some(value()?),
-            "--also" => arguments.also = Some(value()?),
+            "--also" => arguments.also.push(value()?),
             "--batch-ms" => arguments.batch_s = value()?.parse::<f64>()? * 1e-3,
             // cargo bench says so itself.
             "--bench" => {}
@@ -148,7 +148,7 @@ impl Queue {
         if arguments.patch.is_some() {
             return Ok(());
         }
-        let also = arguments.also.as_ref().map(|key| format!(" --also {key}")).unwrap_or_default();
+        let also: String = arguments.also.iter().map(|key| format!(" --also {key}")).collect();
         let (package, launches) = (&self.package, arguments.launches);
         let here = MachineTruth {
             device,
@@ -181,7 +181,7 @@ impl Queue {
         let (old_key, new_key) = (source_digest(&patch.before, old)?, source_digest(&patch.after, new)?);
         let objects = format!("{}-{}", &old_key[..12], &new_key[..12]);
         let key = format!("{}-{objects}", self.code);
-        let older = arguments.also.as_ref().map(|code| format!("{code}-{objects}"));
+        let older: Vec<String> = arguments.also.iter().map(|code| format!("{code}-{objects}")).collect();
         let file = self.folder.join("patches/truth.jsonl");
         // A patch is worth something else on another processor.
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -191,7 +191,7 @@ impl Queue {
         for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
             let row: Row = serde_json::from_str(line)?;
             let same_shapes = row.shapes.is_empty() || row.shapes == shapes;
-            let counts = same_shapes && (row.key == key || Some(&row.key) == older.as_ref());
+            let counts = same_shapes && (row.key == key || older.contains(&row.key));
             if row.patch == patch.name && counts && here.as_ref().is_none_or(|here| *here == row.device) {
                 rows.push(row);
             }

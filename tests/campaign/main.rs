@@ -15,6 +15,7 @@ mod by_hand;
 mod chance;
 mod damage;
 mod disk;
+mod forget;
 #[path = "../support/history.rs"]
 mod history;
 mod kills;

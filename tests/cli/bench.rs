@@ -30,7 +30,7 @@ fn times_rates_and_shares_are_in_one_table() {
         .exits(0)
         .says("Measured puppet: 2 cases in ")
         .says("  64x1024  softmax  10.0 µs [9.90–10.1]  200 µs [198–202]  10.0 GB/s      50 %\n")
-        .says("Ceilings Some CPU: copy 20.0 GB/s, FMA 98.7 GFLOP/s")
+        .says("Ceilings Some CPU: copy 20.0 GB/s, arithmetic 98.7 GFLOP/s")
         .says("target/criterion");
     assert!(!ran.stderr.contains("noise"));
     assert_eq!(ran.stdout, "");

@@ -287,7 +287,7 @@ fn figures_that_do_not_fit_are_told_of_and_measured_again() {
 fn a_comparison_uses_what_is_known_of_the_machine_and_keeps_what_it_finds() {
     let sandbox = changed(&FINDS);
     let file = "target/kopt/machine.json";
-    compare(&sandbox, &["HEAD"]).exits(0).says("Ceilings Puppet: copy 20.0 GB/s, FMA 98.7 GFLOP/s");
+    compare(&sandbox, &["HEAD"]).exits(0).says("Ceilings Puppet: copy 20.0 GB/s, arithmetic 98.7 GFLOP/s");
     assert_eq!(evidence(&sandbox)["ceilings"]["copy_bytes_per_s"], 2e10);
     let mut kept: Value = serde_json::from_str(&sandbox.read(file)).unwrap();
     let told = "cannot be told from noise here";

@@ -147,7 +147,7 @@ pub fn launches(stages: &[Stage]) -> String {
     }
 }
 
-/// `Some CPU: copy 20.0 GB/s, read 11.0 GB/s, write 9.0 GB/s, FMA 98.7 GFLOP/s`.
+/// `Some CPU: copy 20.0 GB/s, read 11.0 GB/s, write 9.0 GB/s, arithmetic 98.7 GFLOP/s`.
 pub fn ceilings(ceilings: &Ceilings) -> String {
     let moved = [
         ("copy", Some(ceilings.copy_bytes_per_s)),
@@ -155,7 +155,7 @@ pub fn ceilings(ceilings: &Ceilings) -> String {
         ("write", ceilings.write_bytes_per_s),
     ];
     let moved = moved.into_iter().filter_map(|(what, rate)| Some(format!("{what} {}", units::rate(rate?, "B"))));
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!("FMA {}", units::rate(rate, "FLOP")));
+    let fma = ceilings.fma_flops_per_s.map(|rate| format!("arithmetic {}", units::rate(rate, "FLOP")));
     format!("{}: {}", ceilings.device, moved.chain(fma).collect::<Vec<_>>().join(", "))
 }
 

@@ -1,12 +1,9 @@
 //! The target, shown before anything runs, and the user's word for it.
 
-use std::io::{BufRead as _, IsTerminal as _};
-
 use kopt_schema::campaign::Target;
 use kopt_schema::campaign::target::{ExecutionMode, Goal};
-use kopt_schema::exit::Exit;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::shell::table::{Align, Table};
 use crate::shell::{Shell, count, units};
 
@@ -18,21 +15,7 @@ pub fn show(shell: &mut Shell, target: &Target) -> Result<()> {
 /// Shows the target; whether the user wants it.
 pub fn target(shell: &mut Shell, target: &Target, yes: bool) -> Result<bool> {
     shell.say(&table(target).render());
-    if yes {
-        return Ok(true);
-    }
-    if !std::io::stdin().is_terminal() {
-        return Err(
-            Error::new(Exit::Usage, "nobody is there to confirm the target").hint("--yes takes it as it is shown")
-        );
-    }
-    shell.tell("Begin with this target? [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|error| Error::setup("cannot read the answer").because(&error))?;
-    let agreed = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    let agreed = yes || shell.confirm("the target", "Begin with this target?")?;
     if !agreed {
         shell.say(
             "Nothing was begun. Flags and --target FILE change the target; `cargo kopt optimize --help` names them.\n",

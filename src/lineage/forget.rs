@@ -1,0 +1,110 @@
+//! A campaign that is over, taken out of git: its references and, where that is asked for, its branch.
+
+use camino::Utf8Path;
+use git2::{BranchType, ErrorCode, Repository};
+
+use super::references::{self, ROOT, failed};
+use super::survey;
+use crate::error::{Error, Result};
+
+/// What git has of a campaign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traces {
+    /// Its references, by name: candidates, evidence, edits.
+    pub references: Vec<String>,
+    /// Commits of its branch that no other branch, local or remote, and no tag has; none where there is no such branch.
+    pub only_there: Option<usize>,
+}
+
+impl Traces {
+    /// Edits among them that nobody has judged.
+    #[must_use]
+    pub fn saved(&self) -> usize {
+        self.references
+            .iter()
+            .filter(|name| name.rsplit('/').next().is_some_and(|last| last.starts_with("saved-")))
+            .count()
+    }
+}
+
+/// Looks for what a campaign has left.
+///
+/// # Errors
+/// When the repository cannot be read.
+pub fn traces(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Result<Traces> {
+    let repository = survey::around(workspace)?.repository;
+    let only_there = match branch {
+        Some(branch) => only_on(&repository, branch).map_err(failed(format!("cannot read the branch `{branch}`")))?,
+        None => None,
+    };
+    Ok(Traces { references: named(&repository, campaign)?, only_there })
+}
+
+/// Deletes the references of a campaign, and `branch` before them: git refuses to while somebody has it checked out, and then
+/// nothing is gone. What is gone already is no error.
+///
+/// # Errors
+/// When one cannot be deleted.
+pub fn forget(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Result<()> {
+    let repository = survey::around(workspace)?.repository;
+    if let Some(branch) = branch {
+        match repository.find_branch(branch, BranchType::Local) {
+            Ok(mut found) => found.delete().map_err(|error| {
+                Error::setup(format!("cannot delete the branch `{branch}`"))
+                    .because(&error)
+                    .hint("check another one out, or leave it where it is: without --branch it stays")
+            })?,
+            Err(error) if error.code() == ErrorCode::NotFound => {}
+            Err(error) => return Err(failed(format!("cannot find the branch `{branch}`"))(error)),
+        }
+    }
+    for name in named(&repository, campaign)? {
+        let deleted = repository.find_reference(&name).and_then(|mut reference| reference.delete());
+        deleted.map_err(failed(format!("cannot delete the reference `{name}`")))?;
+    }
+    Ok(())
+}
+
+fn named(repository: &Repository, campaign: &str) -> Result<Vec<String>> {
+    references::check_names(campaign, None)?;
+    let read = || -> std::result::Result<Vec<String>, git2::Error> {
+        let mut names = Vec::new();
+        let mut found = repository.references_glob(&format!("{ROOT}{campaign}/*"))?;
+        for name in found.names() {
+            names.push(name?.to_owned());
+        }
+        Ok(names)
+    };
+    read().map_err(failed(format!("cannot list the references of `{campaign}`")))
+}
+
+/// Commits of a branch that would be reachable from nowhere without it. The campaign's own references do not count: they go, too.
+fn only_on(repository: &Repository, branch: &str) -> std::result::Result<Option<usize>, git2::Error> {
+    let own = format!("refs/heads/{branch}");
+    let tip = match repository.refname_to_id(&own) {
+        Ok(tip) => tip,
+        Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut walk = repository.revwalk()?;
+    walk.push(tip)?;
+    for reference in repository.references()? {
+        let reference = reference?;
+        let Ok(name) = reference.name() else { continue };
+        let others = ["refs/heads/", "refs/remotes/", "refs/tags/"].iter().any(|kind| name.starts_with(kind));
+        if others
+            && name != own
+            && let Ok(commit) = reference.peel_to_commit()
+        {
+            walk.hide(commit.id())?;
+        }
+    }
+    // Somebody may be at work without a branch.
+    if let Ok(head) = repository.head()
+        && head.name() != Ok(own.as_str())
+        && let Ok(commit) = head.peel_to_commit()
+    {
+        walk.hide(commit.id())?;
+    }
+    Ok(Some(walk.filter(std::result::Result::is_ok).count()))
+}

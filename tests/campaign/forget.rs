@@ -1,0 +1,85 @@
+//! Campaigns that are over, removed.
+
+use std::fs;
+
+use crate::begin::one_gain;
+use crate::stage::Stage;
+
+/// References of the repository under a name.
+fn references(stage: &Stage, under: &str) -> Vec<String> {
+    let repository = stage.repository();
+    let found = repository.references_glob(&format!("{under}*")).unwrap();
+    found.map(|reference| reference.unwrap().name().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_campaign_that_is_over_is_removed_whole_and_its_branch_stays_unless_it_is_named() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.optimize(&["--patches", &patches]).exits(0);
+    let (name, checkout) = (stage.last().name, stage.checkout());
+    let commits = stage.last().commits();
+    assert_eq!(commits.len(), 1);
+    let (own, branch) = (format!("refs/kopt/{name}/"), format!("refs/heads/kopt/{name}"));
+    let before = references(&stage, &own);
+    assert!(before.contains(&format!("{own}evidence")), "{before:?}");
+
+    // Nobody is there to say yes, and nothing is gone.
+    let asked = stage.kopt(&["forget", &name]).exits(2).says("nobody is there to confirm that");
+    asked.says("1 commit nowhere else").says("--branch removes it, too");
+    assert_eq!(references(&stage, &own), before);
+    assert!(stage.last().path("events.jsonl").exists());
+
+    stage.kopt(&["forget", &name, "--yes"]).exits(0).says("Forgotten").says(&name);
+    assert_eq!(references(&stage, &own), Vec::<String>::new());
+    assert_eq!(references(&stage, &branch), [branch.as_str()]);
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+    assert!(!stage.path(&format!("target/kopt/campaigns/{name}")).exists());
+    assert_eq!(stage.checkout(), checkout);
+    stage.kopt(&["verify", &commits[0].to_string(), "--evidence-only"]).exits(96);
+    stage.kopt(&["forget", &name, "--yes"]).exits(96).says("there is no campaign");
+}
+
+#[test]
+fn what_is_meant_by_a_beginning_is_not_guessed_and_a_branch_in_use_keeps_everything() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    for _ in 0..2 {
+        stage.optimize(&["--patches", &patches, "--new"]).exits(0);
+    }
+    let names = stage.campaigns();
+    stage.kopt(&["forget", "softmax", "--yes"]).exits(2).says("more than one").says(&names[0]).says(&names[1]);
+    assert_eq!(stage.campaigns(), names);
+
+    let (own, branch) = (format!("refs/kopt/{}/", names[0]), format!("kopt/{}", names[0]));
+    let repository = stage.repository();
+    let reference = repository.find_reference(&format!("refs/heads/{branch}")).unwrap();
+    let mut options = git2::WorktreeAddOptions::new();
+    options.reference(Some(&reference));
+    let elsewhere = stage.aside("elsewhere");
+    repository.worktree("elsewhere", &elsewhere, Some(&options)).unwrap();
+    let held = references(&stage, &own);
+    stage.kopt(&["forget", &names[0], "--branch", "--yes"]).exits(96).says("cannot delete the branch").says(&branch);
+    assert_eq!(references(&stage, &own), held);
+    assert_eq!(stage.campaigns(), names);
+
+    fs::remove_dir_all(&elsewhere).unwrap();
+    repository.find_worktree("elsewhere").unwrap().prune(None).unwrap();
+    stage.kopt(&["forget", &names[0], "--branch", "--yes"]).exits(0);
+    assert_eq!(references(&stage, &own), Vec::<String>::new());
+    assert_eq!(references(&stage, &format!("refs/heads/{branch}")), Vec::<String>::new());
+    assert_eq!(stage.campaigns(), names[1..]);
+    stage.campaign(&names[1]).is_over();
+}
+
+#[test]
+fn a_campaign_that_is_not_over_is_not_removed() {
+    let stage = Stage::new();
+    stage.optimize(&["--by-hand"]).exits(0);
+    let name = stage.last().name;
+    stage.kopt(&["forget", &name, "--yes"]).exits(105).says("is not over").says(&format!("cargo kopt stop {name}"));
+    assert_eq!(stage.campaigns(), [name.as_str()]);
+    stage.kopt(&["stop"]).exits(0);
+    stage.kopt(&["forget", &name, "--yes"]).exits(0);
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+}
