@@ -305,6 +305,7 @@ fn profile(found: &Evidence, times: &[ShapeTime]) -> Option<String> {
 /// What the device can do at most, in words.
 fn ceilings(ceilings: &Ceilings) -> String {
     let read = ceilings.read_bytes_per_s.map(|rate| format!(", read {}", units::rate(rate, "B"))).unwrap_or_default();
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", arithmetic {}", units::rate(rate, "FLOP"))).unwrap_or_default();
+    let fma =
+        ceilings.fma_flops_per_s.map(|rate| format!(", arithmetic {}", units::rate(rate, "FLOP"))).unwrap_or_default();
     format!("{}: copy {}{read}{fma}, measured", ceilings.device, units::rate(ceilings.copy_bytes_per_s, "B"))
 }

@@ -10,7 +10,7 @@ use super::bouts::{self, Purpose};
 use super::round::Spent;
 use super::{Campaign, told};
 use crate::error::{Error, Result};
-use crate::gate;
+use crate::gate::{self, CANDIDATE};
 use crate::referee::evidence;
 
 /// A full validation of this many seconds needs no quick one before it.
@@ -55,7 +55,8 @@ impl Campaign<'_> {
             if measured.ruling != Ruling::Contaminated {
                 break;
             }
-            self.audience.shell().warn("the machine was disturbed: measuring again");
+            let why = measured.reasons.first().map_or("the machine was disturbed", String::as_str);
+            self.audience.shell().warn(&format!("{why}; measuring again"));
             measured = self.measure(&proposed, Level::Full)?;
         }
         self.conclude(&proposed, &measured)
@@ -157,7 +158,14 @@ impl Campaign<'_> {
                 let message = format!("{message}{}", in_the_way(&self.evidence_of(round, measured)?));
                 self.roll_back(round, Reason::Noise, &message)
             }
-            Ruling::Contaminated => self.roll_back(round, Reason::Contaminated, &message),
+            Ruling::Contaminated => match self.evidence_of(round, measured)?.forfeit {
+                // It was held more than once, and the version that stands found room each time.
+                Some(forfeit) if forfeit.contestant == CANDIDATE => {
+                    let retry = self.may_retry();
+                    self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry)
+                }
+                _ => self.roll_back(round, Reason::Contaminated, &message),
+            },
             Ruling::IntegrityViolation => {
                 let remembers = {
                     let found = gate::transfer::transfer(&self.evidence_of(round, measured)?);

@@ -44,25 +44,40 @@ pub fn traces(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Res
 /// nothing is gone. What is gone already is no error.
 ///
 /// # Errors
-/// When one cannot be deleted.
+/// When one cannot be deleted, or the branch has commits that are not the campaign's.
 pub fn forget(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Result<()> {
     let repository = survey::around(workspace)?.repository;
     if let Some(branch) = branch {
-        match repository.find_branch(branch, BranchType::Local) {
-            Ok(mut found) => found.delete().map_err(|error| {
-                Error::setup(format!("cannot delete the branch `{branch}`"))
-                    .because(&error)
-                    .hint("check another one out, or leave it where it is: without --branch it stays")
-            })?,
-            Err(error) if error.code() == ErrorCode::NotFound => {}
-            Err(error) => return Err(failed(format!("cannot find the branch `{branch}`"))(error)),
-        }
+        delete_branch(&repository, campaign, branch)?;
     }
     for name in named(&repository, campaign)? {
         let deleted = repository.find_reference(&name).and_then(|mut reference| reference.delete());
         deleted.map_err(failed(format!("cannot delete the reference `{name}`")))?;
     }
     Ok(())
+}
+
+fn delete_branch(repository: &Repository, campaign: &str, branch: &str) -> Result<()> {
+    let mut found = match repository.find_branch(branch, BranchType::Local) {
+        Ok(found) => found,
+        Err(error) if error.code() == ErrorCode::NotFound => return Ok(()),
+        Err(error) => return Err(failed(format!("cannot find the branch `{branch}`"))(error)),
+    };
+    let tip = found.get().target();
+    // Where it left the branch: at what it accepted last or, if that is nothing, at its base.
+    let mut left = None;
+    for what in ["accepted", "base"] {
+        left = left.or(references::target(repository, &references::name(campaign, what))?);
+    }
+    if tip != left {
+        return Err(Error::setup(format!("the branch `{branch}` is not where the campaign left it"))
+            .hint(format!("somebody has worked on it since: `git branch -D {branch}` deletes it all the same; without --branch it stays")));
+    }
+    found.delete().map_err(|error| {
+        Error::setup(format!("cannot delete the branch `{branch}`"))
+            .because(&error)
+            .hint("check another one out, or leave it where it is: without --branch it stays")
+    })
 }
 
 fn named(repository: &Repository, campaign: &str) -> Result<Vec<String>> {

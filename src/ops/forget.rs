@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::campaign::Target;
 use kopt_schema::exit::Exit;
 
@@ -13,7 +13,8 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ledger::Phase;
 use crate::lineage::{self, Traces};
-use crate::shell::{GOOD, Shell, TOLD, count};
+use crate::shell::table::{Align, Table};
+use crate::shell::{GOOD, Shell, count};
 use crate::workspace::Workspace;
 
 /// What the user said.
@@ -27,7 +28,8 @@ pub struct Request {
     pub yes: bool,
 }
 
-/// Shows what would go, and removes it if that is wanted. The folder goes last: who is killed in between asks again.
+/// Shows what would go, and removes it if that is wanted. The folder goes last, and out of sight as a whole: who is killed
+/// before that asks again, and after it there is nothing to ask for.
 ///
 /// # Errors
 /// When no campaign, or more than one, is meant; when it is not over; when something cannot be removed.
@@ -36,20 +38,30 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let (folder, target) = only(&request.which, &workspace, found)?;
     let home = Home::of(&workspace.root);
     let _held = lock::take(&home, &target.kernel, &folder.name)?;
-    if journal::look(&folder.events())?.phase() != Phase::Over || !home.is_tidy(&folder.name) {
+    let over = journal::look(&folder.events())?.phase() == Phase::Over;
+    if !over || !home.is_tidy(&folder.name) {
+        let command = if over { "resume" } else { "stop" };
         return Err(Error::new(Exit::Locked, format!("campaign {} is not over", folder.name))
-            .hint(format!("`cargo kopt stop {}` brings it to its end", folder.name)));
+            .hint(format!("`cargo kopt {command} {}` brings it to its end", folder.name)));
     }
     let branch = target.git_branch.as_deref();
     let traces = lineage::traces(&workspace.root, &folder.name, branch)?;
-    show(context, shell, &folder, &target, &traces, request.branch);
+    let aside = set_aside(&home, &folder.name);
+    shell.tell(&shown(context, &folder, &target, &traces, request.branch, aside.len()));
     if !request.yes && !shell.confirm("that", "Remove all of this?")? {
         shell.say("Nothing was removed.\n");
         return Ok(Exit::Ok);
     }
     lineage::forget(&workspace.root, &folder.name, branch.filter(|_| request.branch))?;
     remove(&workspace.target.join("kopt/campaigns").join(&folder.name))?;
-    remove(&folder.path)?;
+    aside.iter().try_for_each(|folder| remove(folder))?;
+    let forgotten = home.path.join("forgotten");
+    let out_of_sight = fs::create_dir_all(&forgotten)
+        .and_then(|()| remove_if_there(&forgotten.join(&folder.name)))
+        .and_then(|()| fs::rename(&folder.path, forgotten.join(&folder.name)));
+    out_of_sight.map_err(|error| cannot_remove(&folder.path, &error))?;
+    // Also what somebody who was killed here has left.
+    remove(&forgotten)?;
     shell.status("Forgotten", GOOD, &folder.name);
     Ok(Exit::Ok)
 }
@@ -67,36 +79,54 @@ fn only(which: &Which, workspace: &Workspace, mut found: Vec<(Folder, Target)>) 
     }
 }
 
-fn show(context: &Context, shell: &mut Shell, folder: &Folder, target: &Target, traces: &Traces, branch: bool) {
-    shell.status("Campaign", TOLD, &format!("{} on {}", folder.name, target.kernel));
-    shell.status("Folder", TOLD, &format!("{}: target, events, evidence, report", context.shown(&folder.path)));
+/// Folders with what its worktree had and git cannot keep.
+fn set_aside(home: &Home, campaign: &str) -> Vec<Utf8PathBuf> {
+    let worktree = home.worktree(campaign);
+    let (Some(parent), Some(name)) = (worktree.parent(), worktree.file_name()) else { return Vec::new() };
+    let start = format!("{name}.saved");
+    let entries = parent.read_dir_utf8().into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().starts_with(&start)).map(|entry| entry.into_path()).collect()
+}
+
+fn shown(context: &Context, folder: &Folder, target: &Target, traces: &Traces, branch: bool, aside: usize) -> String {
+    let mut table = Table::new(&[("campaign", Align::Left), (&folder.name, Align::Left)]);
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    row("kernel", target.kernel.clone());
+    row("folder", format!("{}: target, events, evidence, report", context.shown(&folder.path)));
+    if aside > 0 {
+        row("set aside", format!("{} of its worktree that git cannot keep", count(aside, "folder")));
+    }
     let edits = match traces.saved() {
         0 => String::new(),
-        saved => format!(", {} among them", count(saved, "edit that was never judged")),
+        saved => format!(", {} among them that nobody judged", count(saved, "edit")),
     };
     let references = count(traces.references.len(), "reference");
-    shell.status(
-        "In git",
-        TOLD,
-        &format!("{references} under refs/kopt/{}: candidates and evidence{edits}", folder.name),
-    );
+    row("in git", format!("{references} under refs/kopt/{}: candidates and evidence{edits}", folder.name));
     if let (Some(name), Some(commits)) = (&target.git_branch, traces.only_there) {
         let commits = match commits {
             0 => "all of its commits are on other branches, too".to_owned(),
             commits => format!("{} nowhere else", count(commits, "commit")),
         };
         let fate = if branch { commits } else { format!("stays ({commits}); --branch removes it, too") };
-        shell.status("Branch", TOLD, &format!("{name}: {fate}"));
+        row("branch", format!("{name}: {fate}"));
     }
-    shell.note("without its evidence no commit of it can be verified; what was learned, in `.kopt/experience`, stays");
+    row("stays", "what was learned, in .kopt/experience; but no commit of it can be verified any more".to_owned());
+    table.render()
 }
 
 fn remove(folder: &Utf8Path) -> Result<()> {
+    remove_if_there(folder).map_err(|error| cannot_remove(folder, &error))
+}
+
+fn remove_if_there(folder: &Utf8Path) -> std::io::Result<()> {
     match fs::remove_dir_all(folder) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::new(Exit::Output, format!("cannot remove `{folder}`"))
-            .because(&error)
-            .hint("put the permissions right, and ask again")),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
+}
+
+fn cannot_remove(folder: &Utf8Path, error: &std::io::Error) -> Error {
+    Error::new(Exit::Output, format!("cannot remove `{folder}`"))
+        .because(error)
+        .hint("put the permissions right, and ask again, or remove it by hand")
 }

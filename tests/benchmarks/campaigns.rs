@@ -87,10 +87,13 @@ fn main() -> Result<(), Failure> {
     let mut rows: Vec<Row> = resumable::rows(&file, |row: &Row| measuring::rules(&row.key, key(&row.kernel)))?;
     rows.iter_mut().try_for_each(|row| mark_elsewhere(&root, row))?;
     let until = arguments.until();
-    // Those of an earlier machine stand beside the others and do not replace them.
+    // Those of another machine stand beside the ones of this, and do not replace them.
+    let here = kopt_schema::machine::processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
     let mut machines = BTreeMap::new();
     for kernel in &kernels {
-        machines.insert(*kernel, worth::truths(&root, kernel)?.into_iter().next().map(|truth| truth.device));
+        let mut devices: Vec<String> = worth::truths(&root, kernel)?.into_iter().map(|truth| truth.device).collect();
+        let own = devices.iter().position(|device| *device == here).unwrap_or(0);
+        machines.insert(*kernel, (!devices.is_empty()).then(|| devices.swap_remove(own)));
     }
     while Instant::now() < until {
         let missing = |kernel: &str| {

@@ -166,8 +166,10 @@ impl Queue {
             Some(machine) => *machine = here,
             None => file.machines.push(here),
         }
-        std::fs::write(path, toml::to_string(&file)?)?;
-        Ok(())
+        // It has the figures of other machines, too: whole, or as it was.
+        let new = path.with_extension("new");
+        std::fs::write(&new, toml::to_string(&file)?)?;
+        Ok(std::fs::rename(new, path)?)
     }
 
     /// All rows of a patch, measured until there are enough.

@@ -65,10 +65,20 @@ fn what_is_meant_by_a_beginning_is_not_guessed_and_a_branch_in_use_keeps_everyth
 
     fs::remove_dir_all(&elsewhere).unwrap();
     repository.find_worktree("elsewhere").unwrap().prune(None).unwrap();
+    // Somebody has gone on with it.
+    let full = format!("refs/heads/{branch}");
+    let left = repository.refname_to_id(&full).unwrap();
+    let tip = repository.find_commit(left).unwrap();
+    let who = git2::Signature::now("A", "a@example.org").unwrap();
+    repository.commit(Some(&full), &who, &who, "more", &tip.tree().unwrap(), &[&tip]).unwrap();
+    stage.kopt(&["forget", &names[0], "--branch", "--yes"]).exits(96).says("is not where the campaign left it");
+    assert_eq!(references(&stage, &own), held);
+    repository.reference(&full, left, true, "back").unwrap();
     stage.kopt(&["forget", &names[0], "--branch", "--yes"]).exits(0);
     assert_eq!(references(&stage, &own), Vec::<String>::new());
     assert_eq!(references(&stage, &format!("refs/heads/{branch}")), Vec::<String>::new());
     assert_eq!(stage.campaigns(), names[1..]);
+    assert!(!stage.path(".kopt/forgotten").exists());
     stage.campaign(&names[1]).is_over();
 }
 

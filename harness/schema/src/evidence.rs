@@ -290,7 +290,7 @@ pub enum Ruling {
     RolledBack,
     /// The data cannot tell.
     RolledBackNoise,
-    /// The control fired: the machine was disturbed and no verdict is given.
+    /// No verdict is given: the control fired, as the machine was disturbed, the incumbent failed, or a device had no memory left.
     Contaminated,
     /// A gain that training does not have: it vanishes under skew or with fresh tensors, or rests on a cache that is used
     /// once.

@@ -79,6 +79,8 @@ pub(crate) struct Contestant {
     pub memory: u64,
     /// Bytes of the files it was given.
     given: u64,
+    /// Whether what it runs is on a device.
+    on_device: bool,
     pub device: String,
     /// What confines it.
     pub sandbox: Sandbox,
@@ -127,7 +129,8 @@ impl Contestant {
         let requests = child.stdin.take();
         let (unread, addresses, device) = (Vec::new(), Vec::new(), String::new());
         let sandbox = Sandbox::default();
-        Ok(Self { child, requests, replies, unread, addresses, memory: u64::MAX, given, device, sandbox })
+        let (memory, on_device) = (u64::MAX, false);
+        Ok(Self { child, requests, replies, unread, addresses, memory, given, on_device, device, sandbox })
     }
 
     /// Loads the candidate.
@@ -136,6 +139,7 @@ impl Contestant {
         let prepare = |op: &String| ["prepare_size", "prepare"].map(|function| format!("{op}_{function}"));
         symbols.extend(candidate.prepares.iter().flat_map(prepare));
         let object = candidate.object.to_string();
+        self.on_device = backend != Backend::Cpu;
         let (class, without) = (candidate.class, candidate.without.clone());
         match self.ask(&Request::Load { version: WIRE_VERSION, backend, class, object, symbols, without }, START)? {
             Reply::Loaded { device, sandbox } => (self.device, self.sandbox) = (device, sandbox),
@@ -237,7 +241,9 @@ impl Contestant {
             Reply::Failed { message, blame } => {
                 let kind = match blame {
                     Blame::Setup | Blame::NoDevice => FailureKind::Setup,
-                    Blame::NoMemory => FailureKind::NoMemory,
+                    Blame::NoMemory if self.on_device => FailureKind::NoMemory,
+                    // No worker says so that has none: it wants not to be judged.
+                    Blame::NoMemory => FailureKind::Protocol,
                     Blame::Kernel => FailureKind::Crashed,
                     Blame::Returned => FailureKind::ReturnedError,
                     Blame::CallingConvention => FailureKind::CallingConvention,

@@ -54,7 +54,8 @@ fn rate(latency: &Latency) -> String {
 /// `AMD EPYC: copy 21.3 GB/s, arithmetic 98.4 GFLOP/s (measured)`.
 pub fn ceilings(ceilings: &Ceilings) -> String {
     let copy = units::rate(ceilings.copy_bytes_per_s, "B");
-    let fma = ceilings.fma_flops_per_s.map(|rate| format!(", arithmetic {}", units::rate(rate, "FLOP"))).unwrap_or_default();
+    let fma =
+        ceilings.fma_flops_per_s.map(|rate| format!(", arithmetic {}", units::rate(rate, "FLOP"))).unwrap_or_default();
     format!("{}: copy {copy}{fma} (measured in this run; rate and roofline are of the cold time)", ceilings.device)
 }
 

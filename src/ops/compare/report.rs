@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anstyle::Style;
 use kopt_schema::audit::Stateless;
 use kopt_schema::evidence::{Ceilings, Estimate, Evidence, Ruling, Stage, StageKind, Verdict};
+use kopt_schema::message::FailureKind;
 
 use crate::audit;
 use crate::shell::table::{Align, Table};
@@ -101,7 +102,9 @@ fn ruling(evidence: &Evidence, verdict: &Verdict, style: Style) -> String {
     let first = reasons.next().map(|reason| format!(": {reason}")).unwrap_or_default();
     let mut text = format!("{style}{}{style:#}{first}\n", verdict.ruling.name());
     reasons.for_each(|reason| text.push_str(&indented(reason, 4)));
-    if verdict.ruling == Ruling::Contaminated {
+    if evidence.forfeit.as_ref().is_some_and(|forfeit| forfeit.kind == FailureKind::NoMemory) {
+        text.push_str(&format!("{TOLD}hint{TOLD:#}: free memory of the device, or name another one: --device N\n"));
+    } else if verdict.ruling == Ruling::Contaminated {
         let again = "leave the machine to the comparison and start it again";
         text.push_str(&format!(
             "{TOLD}hint{TOLD:#}: {again}; load was {:.2} before and {:.2} after\n",

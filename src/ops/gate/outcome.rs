@@ -90,6 +90,8 @@ pub fn outcome(evidence: &Evidence) -> GateOutcome {
         }
         Ruling::Accepted | Ruling::AcceptedTradeOff => GateOutcome::Passed,
         Ruling::RolledBack | Ruling::Overfit => GateOutcome::Regressed,
+        // Who keeps the incumbent, or itself, from running must not get away with that.
+        Ruling::Contaminated if evidence.forfeit.is_some() => GateOutcome::NotJudged,
         Ruling::RolledBackNoise | Ruling::Contaminated => GateOutcome::Inconclusive,
         Ruling::Incorrect => GateOutcome::Incorrect,
         Ruling::IntegrityViolation => GateOutcome::Integrity,
@@ -121,7 +123,11 @@ pub fn exit(kernels: &[GateKernel], inconclusive: Inconclusive) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use kopt_schema::bout::Forfeit;
+    use kopt_schema::message::FailureKind;
+
     use super::*;
+    use crate::page::tests::made;
 
     fn kernel(outcome: GateOutcome) -> GateKernel {
         GateKernel {
@@ -163,6 +169,18 @@ mod tests {
         let unknown = [kernel(GateOutcome::NotJudged)];
         for how in [Inconclusive::Fail, Inconclusive::Warn, Inconclusive::Pass] {
             assert_eq!(exit(&unknown, how), Exit::Inconclusive, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_leaves_its_judge_without_a_run_is_not_let_pass_as_undecided() {
+        let mut evidence = made::evidence(1.0, "");
+        evidence.verdict.ruling = Ruling::Contaminated;
+        assert_eq!(outcome(&evidence), GateOutcome::Inconclusive);
+        for (contestant, kind) in [(1, FailureKind::NoMemory), (0, FailureKind::Crashed)] {
+            let message = "no room".to_owned();
+            evidence.forfeit = Some(Forfeit { contestant, case: None, kind, message });
+            assert_eq!(outcome(&evidence), GateOutcome::NotJudged, "{kind:?}");
         }
     }
 

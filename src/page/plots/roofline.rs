@@ -79,7 +79,8 @@ fn roof(svg: &mut Markup, ceilings: &Ceilings, peak: f64, x: &Axis, y: &Axis) {
     let at = |intensity: f64, rate: f64| format!("{} {}", place(x.at(intensity)), place(y.at(rate)));
     let path = format!("M{}L{}L{}", at(from, from * ceilings.copy_bytes_per_s), at(ridge, peak), at(right, peak));
     svg.single("path", &[("class", "roof"), ("d", &path)]);
-    let told = format!("copy {} GB/s, arithmetic {} GFLOP/s", plain(ceilings.copy_bytes_per_s / 1e9), plain(peak / 1e9));
+    let told =
+        format!("copy {} GB/s, arithmetic {} GFLOP/s", plain(ceilings.copy_bytes_per_s / 1e9), plain(peak / 1e9));
     write(svg, "end", [AREA[1] - 4.0, AREA[3] - 8.0], &told);
 }
 

@@ -141,7 +141,11 @@ pub fn all(root: &Utf8Path) -> Result<Vec<Scenario>, Failure> {
         let machines = worth::truths(root, package)?;
         let queue = &machines.first().ok_or_else(|| format!("{package} has no truth"))?.patches;
         for (index, patch) in queue.iter().enumerate() {
+            // Where a note says that the queue was another one, so was the patch.
             let of = |machine: &MachineTruth| {
+                if machine.note.is_some() {
+                    return None;
+                }
                 let own = machine.patches.iter().find(|own| own.patch == patch.patch)?;
                 Some((machine.device.clone(), own.clone()))
             };
