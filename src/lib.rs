@@ -37,7 +37,7 @@
 //! | 5 use cases | [`ops`] | one file per command's work |
 //! | 6 edges | [`cli`] | one file per command: arguments, help text, one call into `ops` |
 //!
-//! What is written where, by which command, stands in `README.md`, *Files on disk*.
+//! What is written where, by which command, stands in `src/README.md`, *Files on disk*.
 
 pub mod audit;
 pub mod build;
