@@ -3,7 +3,7 @@
 //! of their own and must end by themselves. And campaigns that are interrupted so, as by Ctrl-C in a terminal, which reaches
 //! compilers and `cargo test` as well: none of them may be taken for a failure of the candidate.
 //!
-//! A hundred kills, or as many as `KOPT_KILLS` says. The seed of the moments is printed; `KOPT_KILL_SEED` gives it again.
+//! Forty kills, or as many as `KOPT_KILLS` says. The seed of the moments is printed; `KOPT_KILL_SEED` gives it again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::chance::{self, Chance};
 use crate::stage::{Queue, Stage, header};
 
 /// Kills, if not asked for another number.
-const KILLS: u64 = 100;
+const KILLS: u64 = 40;
 
 /// A third of the kills come within this, while the tool gets ready.
 const READY: Duration = Duration::from_millis(1000);

@@ -8,7 +8,8 @@
 //! Each decision is one row of `referee.jsonl` beside this file, keyed by a digest of everything that measures and judges:
 //! a run that is cut off goes on where it was, and rows of another version are never counted. `--report` prints the
 //! tables of `harness/README.md`. With `--own` the rows of other versions that are said to be as good do not count. Run it on
-//! a quiet machine, never beside a build.
+//! a quiet machine, never beside a build. Two runs at a time, of different crates, need a processor each: `taskset -c 0 cargo
+//! bench …`; their rows say so.
 
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark's main")]
 

@@ -130,70 +130,82 @@ fn peers(rows: &[Row]) -> String {
     text
 }
 
-/// Every patch of the example queues, a table a machine: what it is worth there, and what was decided.
+/// Every patch of the example queues: what it is worth on each machine, and what was decided there.
 fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
     let scenarios = scenario::all(root)?;
     let mut machines: Vec<&str> = Vec::new();
     for scenario in &scenarios {
-        let Versions::Patch { truths, .. } = &scenario.versions else { continue };
-        for (machine, _) in truths {
-            if !machines.contains(&machine.as_str()) {
-                machines.push(machine);
+        for row in rows.of(scenario).filter(|row| !row.change.is_empty() && !row.device.is_empty()) {
+            if !machines.contains(&row.device.as_str()) {
+                machines.push(&row.device);
             }
         }
     }
-    let mut text = String::new();
+    machines.sort_unstable();
+    let mut text = "| patch |".to_owned();
+    machines.iter().for_each(|machine| text += &format!(" {} |", model(machine)));
+    text += " rulings |\n|---|";
+    machines.iter().for_each(|_| text += "---|");
+    text += "---|\n";
     // Decisions, and how many of them were accepts.
     let mut held = [
         (Wanted::Never, "of what does not help, accepted (bar: none)", 0, 0),
         (Wanted::Always, "of 5 % and more, accepted (bar: all)", 0, 0),
         (Wanted::Mostly, "of 2 to 5 %, accepted (bar: 80 %)", 0, 0),
+        (Wanted::Either, "of less, or where a shape pays for it, accepted", 0, 0),
     ];
-    for machine in &machines {
-        // What no compiler takes was decided on none, and stands in the first table.
-        let there = |row: &&Row| row.device == *machine || (row.device.is_empty() && *machine == machines[0]);
-        let mut lines = String::new();
-        for scenario in &scenarios {
-            let Versions::Patch { truths, .. } = &scenario.versions else { continue };
-            let Some((_, patch)) = truths.iter().find(|(device, _)| device == machine) else { continue };
-            let decided: Vec<&Row> = rows.of(scenario).filter(there).collect();
-            if decided.is_empty() {
+    let (mut all, mut beside) = (0, 0);
+    for scenario in &scenarios {
+        let Versions::Patch { patch, truths, .. } = &scenario.versions else { continue };
+        let decided: Vec<&Row> = rows.of(scenario).collect();
+        all += decided.len();
+        beside += decided.iter().filter(|row| row.processors == Some(1)).count();
+        let mut line = format!("| {}/{} |", scenario.package, patch.trim_end_matches(".patch"));
+        for machine in &machines {
+            let there: Vec<&Row> = decided.iter().copied().filter(|row| row.device == *machine).collect();
+            let truth = truths.iter().find(|(device, _)| device == machine).map(|(_, patch)| patch);
+            let Some(truth) = truth.filter(|_| !there.is_empty()) else {
+                line += " |";
                 continue;
+            };
+            let accepts = there.iter().filter(|row| row.accepted()).count();
+            for (_, _, all, accepted) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(truth)) {
+                *all += there.len();
+                *accepted += accepts;
             }
-            for (_, _, all, accepts) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(patch)) {
-                *all += decided.len();
-                *accepts += decided.iter().filter(|row| row.accepted()).count();
-            }
-            lines += &decisions(&scenario.package, patch, &decided);
+            line += &format!(" {} |", decisions(truth, &there, accepts));
         }
-        if !lines.is_empty() {
-            let head =
-                "| patch | truth | decisions | accepted | median gain recorded | rulings |\n|---|---|---|---|---|---|";
-            let _ = writeln!(text, "On {machine}:\n\n{head}\n{lines}");
-        }
+        // What no compiler takes was decided on none.
+        held[0].2 += decided.iter().filter(|row| row.device.is_empty()).count();
+        let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
+        rulings.sort_unstable();
+        rulings.dedup();
+        let _ = writeln!(text, "{line} {} |", rulings.join(", ").to_lowercase());
     }
+    let wanted: usize =
+        scenarios.iter().filter(|of| matches!(of.versions, Versions::Patch { .. })).map(|of| of.goal).sum();
+    let _ = writeln!(
+        text,
+        "\n{all} of {wanted} decisions, {beside} of them on one processor while another run had the other one:\n"
+    );
     for (_, name, all, accepts) in held {
         let _ = writeln!(text, "- {name}: {}", share(accepts, all));
     }
     Ok(text)
 }
 
-/// A patch's line: what it is worth on a machine, and what was decided there.
-fn decisions(package: &str, patch: &PatchTruth, decided: &[&Row]) -> String {
-    let truth = match (patch.truth, patch.aggregate) {
+/// `model 173` of a processor's name with family and model.
+fn model(machine: &str) -> &str {
+    machine.rsplit_once(", ").map_or(machine, |(_, model)| model.trim_end_matches(')'))
+}
+
+/// What a patch is worth on a machine, how often it was accepted there, and the median of what was recorded for it.
+fn decisions(truth: &PatchTruth, decided: &[&Row], accepts: usize) -> String {
+    let worth = match (truth.truth, truth.aggregate) {
         (Truth::Helps | Truth::Slower | Truth::NoOp, Some(gain)) => format!("{:+.1} %", 100.0 * gain.gain),
         (other, _) => format!("{other:?}").to_lowercase(),
     };
     let accepted: Vec<f64> = decided.iter().filter(|row| row.accepted()).map(|row| 100.0 * row.gain).collect();
-    let gain = if accepted.is_empty() { "–".to_owned() } else { format!("{:+.1} %", median(&accepted)) };
-    let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
-    rulings.sort_unstable();
-    rulings.dedup();
-    format!(
-        "| {package}/{} | {truth} | {} | {} | {gain} | {} |\n",
-        patch.patch.trim_end_matches(".patch"),
-        decided.len(),
-        accepted.len(),
-        rulings.join(", ").to_lowercase()
-    )
+    let recorded = if accepted.is_empty() { String::new() } else { format!(", {:+.1} %", median(&accepted)) };
+    format!("{worth}: {accepts} of {}{recorded}", decided.len())
 }

@@ -21,6 +21,10 @@ pub struct Row {
     /// The machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
+    /// How many of its processors the run had to itself: one, where another run had the other. None in rows of before that was
+    /// written down, which had all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<usize>,
     /// Which change it was, where that is a patch's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub change: String,
@@ -64,6 +68,7 @@ impl Row {
             key: String::new(),
             scenario: scenario.name(),
             device: evidence.machine.processor.clone(),
+            processors: Some(evidence.machine.cores),
             change: change(scenario),
             date: evidence.started[..10].to_owned(),
             ruling: verdict.ruling.name().to_owned(),
@@ -88,6 +93,7 @@ impl Row {
             scenario: scenario.name(),
             // What no compiler takes is so everywhere.
             device: String::new(),
+            processors: None,
             change: change(scenario),
             date: String::new(),
             ruling: "NOT BUILT".to_owned(),
