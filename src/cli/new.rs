@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Backend;
+use kopt_schema::manifest::{Backend, Language};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -15,6 +15,8 @@ use crate::shell::Shell;
 /// Inside a workspace it becomes a member. Where something fails, nothing is left behind.
 ///
 /// Example: cargo kopt new demo --op softmax && cd demo && cargo test && cargo bench
+///
+/// Example: cargo kopt new fast --op softmax --backend cuda --language triton
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The crate's name
@@ -29,13 +31,16 @@ pub struct Args {
     /// Where it runs
     #[arg(long, value_enum, default_value = "cpu")]
     backend: Where,
+    /// What it is written in, instead of the backend's own language
+    #[arg(long, value_enum)]
+    language: Option<Written>,
     /// The crate's folder, instead of ./NAME
     #[arg(long, value_name = "DIR")]
     path: Option<Utf8PathBuf>,
     /// The folder of kopt-harness to depend on
     #[arg(long, value_name = "DIR")]
     harness: Option<Utf8PathBuf>,
-    /// List the operators to start from, each with its backends, and do nothing else
+    /// List the operators to start from, each with its backends and languages, and do nothing else
     #[arg(long)]
     list_ops: bool,
 }
@@ -43,10 +48,23 @@ pub struct Args {
 /// Backends that have a kernel to start from.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Where {
-    /// The host's cores, in C
+    /// The host's cores, in C or C++
     Cpu,
-    /// An NVIDIA GPU, in CUDA C++
+    /// An NVIDIA GPU, in CUDA C++ or Triton
     Cuda,
+    /// An AMD GPU, in HIP C++ or Triton; no kernel has run on one yet
+    Hip,
+}
+
+/// Languages of kernels.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Written {
+    C,
+    #[value(name = "c++")]
+    Cpp,
+    Cuda,
+    Hip,
+    Triton,
 }
 
 impl Args {
@@ -55,9 +73,17 @@ impl Args {
         let backend = match self.backend {
             Where::Cpu => Backend::Cpu,
             Where::Cuda => Backend::Cuda,
+            Where::Hip => Backend::Hip,
         };
-        let request =
-            ops::new::Request { name, op: self.op, own: self.own, backend, path: self.path, harness: self.harness };
+        let language = self.language.map(|language| match language {
+            Written::C => Language::C,
+            Written::Cpp => Language::Cpp,
+            Written::Cuda => Language::Cuda,
+            Written::Hip => Language::Hip,
+            Written::Triton => Language::Triton,
+        });
+        let Self { op, own, path, harness, .. } = self;
+        let request = ops::new::Request { name, op, own, backend, language, path, harness };
         ops::new::new(context, shell, &request)
     }
 }

@@ -48,16 +48,46 @@ fn the_operator_may_be_the_name_and_the_backend_cuda() {
 #[test]
 fn every_operator_on_offer_can_be_made() {
     let sandbox = Sandbox::empty();
-    let offered = sandbox.kopt(&["new", "--list-ops"]).exits(0).answers("softmax").answers("rmsnorm").stdout;
-    for line in offered.lines().skip(1) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        for backend in ["cpu", "cuda"].into_iter().filter(|backend| words.contains(backend)) {
-            let name = format!("{}-{backend}", words[0]);
-            sandbox.kopt(&["new", &name, "--op", words[0], "--backend", backend]).exits(0);
-            sandbox.kopt_in(&name, &["list"]).exits(0).answers(words[0]);
-            sandbox.kopt_in(&name, &["bindings", "--check"]).exits(0).says("Fresh");
+    let offered = sandbox.kopt(&["new", "--list-ops", "--message-format", "json"]).exits(0).messages();
+    let (mut made, words) = (0, |told: &Value, key: &str| {
+        told[key].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    for told in &offered[1..offered.len() - 1] {
+        let op = told["op"].as_str().unwrap();
+        for backend in words(told, "backends") {
+            for language in words(told, "languages") {
+                let name = format!("{op}-{made}");
+                let create = ["new", &name, "--op", op, "--backend", &backend, "--language", &language];
+                if sandbox.kopt(&create).code == 0 {
+                    sandbox.kopt_in(&name, &["list"]).exits(0).answers(op);
+                    sandbox.kopt_in(&name, &["bindings", "--check"]).exits(0).says("Fresh");
+                    made += 1;
+                }
+            }
         }
     }
+    assert!(made > 15, "{made}");
+}
+
+#[test]
+fn a_kernel_is_in_the_language_that_was_asked_for() {
+    let sandbox = Sandbox::empty();
+    let made: [(&[&str], &str, &str); 4] = [
+        (&["--language", "c++"], "softmax.cpp", "(softmax, cpu in c++)"),
+        (&["--backend", "cuda", "--language", "triton"], "softmax.py", "(softmax, cuda in triton)"),
+        (&["--backend", "hip"], "softmax.hip", "(softmax, hip)"),
+        (&["--backend", "hip", "--language", "triton"], "softmax.py", "(softmax, hip in triton)"),
+    ];
+    for (number, (flags, source, told)) in made.into_iter().enumerate() {
+        let name = format!("demo{number}");
+        sandbox.kopt(&[&["new", &name, "--op", "softmax"], flags].concat()).exits(0).says(told);
+        assert!(!sandbox.read(&format!("{name}/kernels/{source}")).is_empty());
+    }
+    let before = sandbox.files();
+    let triton = ["new", "demo", "--op", "rmsnorm", "--backend", "cuda", "--language", "triton"];
+    sandbox.kopt(&triton).exits(2).says("no rmsnorm to start from for cuda in triton").says("cpu in c++, cuda, hip");
+    sandbox.kopt(&["new", "demo", "--op", "softmax", "--language", "cuda"]).exits(2).says("they are in c or c++");
+    assert_eq!(sandbox.files(), before);
 }
 
 #[test]
@@ -72,7 +102,14 @@ fn the_operators_on_offer_are_told_to_programs_as_they_are_listed() {
         assert_eq!(told["reason"], "operator");
         assert!(validator.is_valid(told), "{told}");
         let backends: Vec<&str> = told["backends"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        let words = [told["op"].as_str().unwrap(), &backends.join(" "), told["summary"].as_str().unwrap()].join(" ");
+        let languages: Vec<&str> = told["languages"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let columns = [
+            told["op"].as_str().unwrap(),
+            &backends.join(" "),
+            &languages.join(" "),
+            told["summary"].as_str().unwrap(),
+        ];
+        let words = columns.join(" ");
         words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     });
     let lines = listed.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
@@ -85,7 +122,7 @@ fn the_operators_on_offer_are_told_to_programs_as_they_are_listed() {
 #[test]
 fn an_operator_of_ones_own_comes_with_its_mathematics() {
     let sandbox = Sandbox::empty();
-    for backend in ["cpu", "cuda"] {
+    for backend in ["cpu", "cuda", "hip"] {
         sandbox.kopt(&["new", backend, "--op", "swiglu", "--own", "--backend", backend]).exits(0).says("(swiglu, ");
         assert!(sandbox.read(&format!("{backend}/src/lib.rs")).contains("impl Kernel for"));
         sandbox.kopt_in(backend, &["bindings", "--check"]).exits(0).says("Fresh");

@@ -12,7 +12,7 @@ mod trial;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::manifest::Backend;
+use crate::manifest::{Backend, Language};
 use crate::training::TrainingStep;
 
 pub use audit::{KernelAudit, KernelResources, RuleInfo};
@@ -110,6 +110,9 @@ pub struct OperatorInfo {
     pub op: String,
     /// Where such a kernel runs.
     pub backends: Vec<Backend>,
+    /// What it is written in.
+    #[serde(default)]
+    pub languages: Vec<Language>,
     /// What it computes.
     pub summary: String,
     /// What each of its shapes gives.

@@ -3,6 +3,7 @@
 //! The crate is written beside its place, moved there whole, entered in the workspace around it, and looked at as cargo
 //! and the build script will. Where one of these fails, all of it is taken back.
 
+mod examples;
 mod harness;
 mod members;
 mod name;
@@ -11,7 +12,7 @@ mod starter;
 
 use camino::Utf8PathBuf;
 use kopt_schema::exit::Exit;
-use kopt_schema::manifest::Backend;
+use kopt_schema::manifest::{Backend, Language};
 use kopt_schema::message::{Message, OperatorInfo};
 use kopt_schema::operator::{self, StandardOperator};
 
@@ -36,6 +37,8 @@ pub struct Request {
     pub own: bool,
     /// Where it runs.
     pub backend: Backend,
+    /// What it is written in; by default the backend's own language.
+    pub language: Option<Language>,
     /// The crate's folder; by default the name.
     pub path: Option<Utf8PathBuf>,
     /// The harness to depend on.
@@ -49,9 +52,10 @@ pub struct Request {
 pub fn new(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
     name::check(&request.name)?;
     let op = operator_of(request)?;
+    let language = request.language.unwrap_or(request.backend.language());
     let starter = match request.own {
-        true => Starter::own(&op, request.backend)?,
-        false => Starter::standard(&op, request.backend)?,
+        true => Starter::own(&op, request.backend, language)?,
+        false => Starter::standard(&op, request.backend, language)?,
     };
     let place = Place::find(context, request)?;
     let harness = Harness::find(context, request.harness.as_deref(), &place)?;
@@ -63,30 +67,44 @@ pub fn new(context: &Context, shell: &mut Shell, request: &Request) -> Result<Ex
     Ok(Exit::Ok)
 }
 
-/// Prints the operators that `new` knows, each with its backends.
+/// Prints the operators that `new` knows, each with its backends and languages.
 ///
 /// # Errors
 /// When stdout takes no more.
 pub fn list_operators(shell: &mut Shell) -> Result<Exit> {
-    let mut table = Table::new(&[("op", Align::Left), ("backends", Align::Left), ("what", Align::Left)]);
+    let columns = ["op", "backends", "languages", "what"].map(|name| (name, Align::Left));
+    let mut table = Table::new(&columns);
     for operator in operator::STANDARD {
-        let backends: Vec<Backend> = starter::backends(operator.name).collect();
+        let (mut backends, mut languages) = (Vec::new(), Vec::new());
+        for (backend, language) in examples::offers(operator.name) {
+            if !backends.contains(&backend) {
+                backends.push(backend);
+            }
+            if !languages.contains(&language) {
+                languages.push(language);
+            }
+        }
         if backends.is_empty() {
             continue;
         }
-        let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
-        table.row([operator.name.to_owned(), names.join(" "), operator.summary.to_owned()]);
-        shell.message(&Message::Operator(info(operator, backends)))?;
+        let [on, written] = [names(&backends, Backend::name), names(&languages, Language::name)];
+        table.row([operator.name.to_owned(), on, written, operator.summary.to_owned()]);
+        shell.message(&Message::Operator(info(operator, backends, languages)))?;
     }
     shell.answer(&table.render())?;
     Ok(Exit::Ok)
 }
 
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
+    all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" ")
+}
+
 /// The operator as a message for machines.
-fn info(operator: &StandardOperator, backends: Vec<Backend>) -> OperatorInfo {
+fn info(operator: &StandardOperator, backends: Vec<Backend>, languages: Vec<Language>) -> OperatorInfo {
     OperatorInfo {
         op: operator.name.to_owned(),
         backends,
+        languages,
         summary: operator.summary.to_owned(),
         parameters: operator.parameters.iter().map(|parameter| parameter.name.to_owned()).collect(),
     }
@@ -125,7 +143,11 @@ fn tell(context: &Context, shell: &mut Shell, place: &Place, harness: &Harness, 
     shell.status(
         "Created",
         GOOD,
-        &format!("kernel crate `{name}` ({}, {}) in {folder}", manifest.op, manifest.backend.name()),
+        &format!(
+            "kernel crate `{name}` ({}, {}) in {folder}",
+            manifest.op,
+            starter::written(manifest.backend, manifest.language)
+        ),
     );
     if let Some(workspace) = place.joins() {
         shell.status("Added", GOOD, &format!("it to the members of {}", context.shown(workspace)));

@@ -44,6 +44,22 @@ impl Backend {
             Self::Hip => "hip",
         }
     }
+
+    /// What its kernels are written in where a manifest does not say.
+    #[must_use]
+    pub const fn language(self) -> Language {
+        self.languages()[0]
+    }
+
+    /// What its kernels may be written in.
+    #[must_use]
+    pub const fn languages(self) -> [Language; 2] {
+        match self {
+            Self::Cpu => [Language::C, Language::Cpp],
+            Self::Cuda => [Language::Cuda, Language::Triton],
+            Self::Hip => [Language::Hip, Language::Triton],
+        }
+    }
 }
 
 /// What a kernel is written in.
@@ -65,6 +81,18 @@ pub enum Language {
 }
 
 impl Language {
+    /// The name as it is written in a manifest.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::C => "c",
+            Self::Cpp => "c++",
+            Self::Cuda => "cuda",
+            Self::Hip => "hip",
+            Self::Triton => "triton",
+        }
+    }
+
     /// The extension of its sources.
     #[must_use]
     pub const fn extension(self) -> &'static str {

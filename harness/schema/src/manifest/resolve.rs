@@ -78,21 +78,14 @@ impl Resolver<'_> {
             self.wrong(&["op".into()], format!("`{op}` is not a C identifier"), hint);
         }
         let backend = table.backend;
-        let language = table.language.unwrap_or(match backend {
-            Backend::Cpu => Language::C,
-            Backend::Cuda => Language::Cuda,
-            Backend::Hip => Language::Hip,
-        });
-        let fits = match backend {
-            Backend::Cpu => matches!(language, Language::C | Language::Cpp),
-            Backend::Cuda => matches!(language, Language::Cuda | Language::Triton),
-            Backend::Hip => matches!(language, Language::Hip | Language::Triton),
-        };
-        if !fits {
+        let languages = backend.languages();
+        let language = table.language.unwrap_or(backend.language());
+        if !languages.contains(&language) {
+            let message = format!("backend {} is not written in this language", backend.name());
             self.wrong(
                 &["language".into()],
-                format!("backend {} is not written in this language", backend.name()),
-                None,
+                message,
+                format!("it is one of {}", languages.map(Language::name).join(", ")),
             );
         }
         let class = table.class.unwrap_or(if backend == Backend::Cpu { Class::Native } else { Class::Device });
@@ -305,7 +298,7 @@ shapes = [
             ("op = \"softmax\"", "op = \"soft-max\"", 5, "not a C identifier", "letters"),
             ("backend = \"cpu\"", "backend = \"cpu\"\nsources = [\"../x.c\"]", 7, "leaves the crate", "inside"),
             ("backend = \"cpu\"", "backend = \"cpu\"\nclass = \"device\"", 7, "has no class device", "native"),
-            ("backend = \"cpu\"", "backend = \"cpu\"\nlanguage = \"cuda\"", 7, "not written in", ""),
+            ("backend = \"cpu\"", "backend = \"cpu\"\nlanguage = \"cuda\"", 7, "not written in", "c, c++"),
             ("backend = \"cpu\"", "backend = \"cpu\"\nknobs.T = { values = [1], default = 2 }", 7, "not among", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\nconstraints = [\"rowz > 1\"]", 7, "did you mean `rows`", ""),
             ("backend = \"cpu\"", "backend = \"cpu\"\ncheck.seeds = 0", 7, "at least one seed", ""),
