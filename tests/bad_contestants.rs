@@ -25,7 +25,7 @@ use cargo_kopt::referee::judge::Judge;
 use kopt_schema::bout::{BOUT_VERSION, Bout, Entrant, Forfeit, JudgeReply, JudgeRequest};
 use kopt_schema::evidence::{Evidence, Ruling};
 use kopt_schema::exit::Exit;
-use kopt_schema::message::FailureKind::{self, ForbiddenCall, OutOfBounds, TimedOut};
+use kopt_schema::message::FailureKind::{self, ForbiddenCall, OutOfBounds};
 use kopt_schema::sandbox::{Defence, Force, Guard};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn judge(misdeed: &Misdeed, wanted: &Found, without: &[Defence]) -> Result<(), String> {
     let (incumbent, candidate) = (compile(misdeed.incumbent), compile(misdeed.constant));
     let ring = match wanted {
-        Loses(kinds, _) if kinds.contains(&TimedOut) => Ring::new().impatient(),
+        Loses(_, words) if words.iter().any(|words| words.starts_with("no answer")) => Ring::new().impatient(),
         _ => Ring::new(),
     };
     let found = if let InMemory(limit, kinds, words) = wanted {

@@ -1,7 +1,7 @@
 //! What an honest contestant's records cannot look like. Each test compares the candidate with the incumbent in the same
-//! launches, so that what the machine does to both cancels, and asks for certainty at one in a thousand: nobody is accused
-//! by chance. For an accept it is the other way round, and doubt counts against the candidate: [`unproven`] asks that the
-//! gain is also shown by a clock that the candidate cannot reach.
+//! launches, so that what the machine does to both cancels, and all of them together err once in a thousand: nobody is
+//! accused by chance. For an accept it is the other way round, and doubt counts against the candidate: [`unproven`]
+//! asks that the gain is also shown by a clock that the candidate cannot reach.
 //!
 //! - **Two clocks.** Time that a candidate saves by its own clock must be saved on the judge's clock too, and on the
 //!   system's books of its processor time. What was only moved out of the timed region was not saved.
@@ -17,8 +17,14 @@ use kopt_stats::Effect;
 
 use super::series::{CANDIDATE, INCUMBENT, Series};
 
-/// Error of each test.
+/// Error of all tests together.
 const ALPHA: f64 = 0.001;
+
+/// Tests of each shape: by the judge's clock, and two by the system's books.
+const TESTS_A_SHAPE: usize = 3;
+
+/// And of all shapes: rest, and linearity.
+const TESTS_OF_ALL: usize = 2;
 
 /// Launches without which nothing can be said.
 const LEAST_LAUNCHES: usize = 6;
@@ -56,12 +62,13 @@ const BELOW: f64 = 0.95;
 
 /// Everything that cannot be, in words.
 pub fn violations(evidence: &Evidence) -> Vec<String> {
-    let mut found = Vec::new();
+    let (mut found, alpha) = (Vec::new(), alpha(evidence));
     for name in names(evidence) {
         let cases: Vec<&CaseRecord> = records(evidence).filter(|case| case.case == name).collect();
-        let by_wall = unseen(&cases, wall).map(|found| (found, "the judge's clock"));
+        let by_wall = unseen(&cases, wall, alpha).map(|found| (found, "the judge's clock"));
         // A process that waits for a GPU uses the processor as it likes.
-        let booked = (evidence.backend == Backend::Cpu).then(|| unseen(&cases, processor).or_else(|| unbooked(&cases)));
+        let books = || unseen(&cases, processor, alpha).or_else(|| unbooked(&cases, alpha));
+        let booked = (evidence.backend == Backend::Cpu).then(books);
         let by_books = booked.flatten().map(|found| (found, "the system's count of its processor time"));
         for ((claimed, seen), what) in [by_wall, by_books].into_iter().flatten() {
             found.push(format!(
@@ -71,13 +78,13 @@ pub fn violations(evidence: &Evidence) -> Vec<String> {
             ));
         }
     }
-    if let Some(seconds) = idle(evidence) {
+    if let Some(seconds) = idle(evidence, alpha) {
         found.push(format!(
             "it runs for {:.1} ms a launch while it is to wait, beyond what the incumbent does: work was done ahead",
             1e3 * seconds
         ));
     }
-    if let Some(factor) = nonlinear(evidence) {
+    if let Some(factor) = nonlinear(evidence, alpha) {
         found.push(format!(
             "a single call takes {:.2} times as long as one of many, compared with the incumbent: its time depends on repetition",
             factor
@@ -85,6 +92,11 @@ pub fn violations(evidence: &Evidence) -> Vec<String> {
     }
     found.extend(below_floor(evidence));
     found
+}
+
+/// What one test of many may err by.
+fn alpha(evidence: &Evidence) -> f64 {
+    ALPHA / (TESTS_A_SHAPE * names(evidence).len() + TESTS_OF_ALL) as f64
 }
 
 fn names(evidence: &Evidence) -> Vec<String> {
@@ -122,7 +134,7 @@ fn saving(case: &CaseRecord, clock: Clock) -> Option<f64> {
 }
 
 /// A saving that the other clock did not see: what is claimed, and what was seen.
-fn unseen(cases: &[&CaseRecord], clock: Clock) -> Option<(f64, f64)> {
+fn unseen(cases: &[&CaseRecord], clock: Clock, alpha: f64) -> Option<(f64, f64)> {
     let pairs: Option<Vec<(f64, f64)>> =
         cases.iter().map(|case| Some((saving(case, device)?, saving(case, clock)?))).collect();
     let pairs = pairs.filter(|pairs| pairs.len() >= LEAST_LAUNCHES)?;
@@ -131,18 +143,18 @@ fn unseen(cases: &[&CaseRecord], clock: Clock) -> Option<(f64, f64)> {
         return None;
     }
     let short = Effect::of(&pairs.iter().map(|(claimed, seen)| seen - SEEN * claimed).collect::<Vec<_>>());
-    (short.upper(ALPHA) < 0.0).then_some((claimed, short.mean + SEEN * claimed))
+    (short.upper(alpha) < 0.0).then_some((claimed, short.mean + SEEN * claimed))
 }
 
 /// A saving that the books do not show, however small: what is claimed, and what was seen.
-fn unbooked(cases: &[&CaseRecord]) -> Option<(f64, f64)> {
+fn unbooked(cases: &[&CaseRecord], alpha: f64) -> Option<(f64, f64)> {
     let pairs: Option<Vec<(f64, f64)>> =
         cases.iter().map(|case| Some((saving(case, device)?, saving(case, processor)?))).collect();
     let pairs = pairs.filter(|pairs| pairs.len() >= LEAST_LAUNCHES)?;
     let mean = |one: fn(&(f64, f64)) -> f64| pairs.iter().map(one).sum::<f64>() / pairs.len() as f64;
     let excess = Effect::of(&pairs.iter().map(|(claimed, seen)| claimed - seen).collect::<Vec<_>>());
     let (claimed, seen) = (mean(|pair| pair.0), mean(|pair| pair.1));
-    (excess.lower(ALPHA) > UNBOOKED.max(UNBOOKED_PART * claimed.abs())).then_some((claimed, seen))
+    (excess.lower(alpha) > UNBOOKED.max(UNBOOKED_PART * claimed.abs())).then_some((claimed, seen))
 }
 
 /// The same for a typical block. A disturbed one in sixteen would hide a small gain in the sum of all; whoever moves work into
@@ -196,17 +208,17 @@ pub fn unproven(evidence: &Evidence) -> Option<Unproven> {
 }
 
 /// Seconds a launch that the candidate runs while it is to wait, beyond the incumbent, if that is beyond doubt.
-fn idle(evidence: &Evidence) -> Option<f64> {
+fn idle(evidence: &Evidence, alpha: f64) -> Option<f64> {
     let launches = evidence.stages.iter().flat_map(|stage| stage.launches.iter());
     let beyond = |idle: &Vec<f64>| Some(idle.get(CANDIDATE)? - idle.get(INCUMBENT)?);
     let excesses: Vec<f64> = launches.filter_map(|launch| beyond(&launch.idle_s)).collect();
     let effect = Effect::of(&excesses);
-    let sure = evidence.backend == Backend::Cpu && excesses.len() >= LEAST_LAUNCHES && effect.lower(ALPHA) > IDLE_S;
+    let sure = evidence.backend == Backend::Cpu && excesses.len() >= LEAST_LAUNCHES && effect.lower(alpha) > IDLE_S;
     sure.then_some(effect.mean)
 }
 
 /// How much longer a single call takes than one of many, beyond the incumbent's, if that is beyond doubt.
-fn nonlinear(evidence: &Evidence) -> Option<f64> {
+fn nonlinear(evidence: &Evidence, alpha: f64) -> Option<f64> {
     let excess = |case: &CaseRecord| {
         let (one, many) = (case.ladder.iter().find(|rung| rung.calls == 1)?, case.ladder.last()?);
         let ratio = |contestant: usize| {
@@ -217,7 +229,7 @@ fn nonlinear(evidence: &Evidence) -> Option<f64> {
     };
     let excesses: Vec<f64> = records(evidence).filter_map(excess).collect();
     let effect = Effect::of(&excesses);
-    (excesses.len() >= LEAST_LAUNCHES && effect.lower(ALPHA) > NONLINEAR.ln()).then(|| effect.mean.exp())
+    (excesses.len() >= LEAST_LAUNCHES && effect.lower(alpha) > NONLINEAR.ln()).then(|| effect.mean.exp())
 }
 
 /// A shape on which the candidate is faster than the ceilings allow, in words. Where the incumbent is, too, the ceilings

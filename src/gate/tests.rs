@@ -11,6 +11,7 @@ use kopt_schema::evidence::{Ceilings, Direction, Evidence, Machine, Ruling, Side
 use kopt_schema::manifest::{Backend, Class};
 use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
+use kopt_stats::Effect;
 
 use super::{CANDIDATE, Next, below_floor, is_refused, next, placeholder, terms, unsettled, verdict, words};
 
@@ -344,6 +345,21 @@ fn work_while_others_run_is_a_violation() {
     for launch in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches) {
         launch.idle_s = vec![0.010, 0.010, 0.010];
     }
+    assert_eq!(verdict(&evidence).ruling, Ruling::Accepted);
+}
+
+#[test]
+fn what_one_test_of_eight_shows_once_in_thousands_accuses_nobody() {
+    let times = Times::honest([MS, MS * 9 / 10, MS]);
+    let mut evidence = play(empty(), times, times);
+    for (number, launch) in evidence.stages.iter_mut().flat_map(|stage| &mut stage.launches).enumerate() {
+        launch.idle_s = vec![0.002, 0.0033 + 0.001 * (number % 3) as f64, 0.002];
+    }
+    let launches = evidence.stages.iter().flat_map(|stage| &stage.launches);
+    let excesses: Vec<f64> = launches.map(|launch| launch.idle_s[1] - launch.idle_s[0]).collect();
+    let by_chance = Effect::of(&excesses).p_above(0.001);
+    // Two shapes with three tests each, and two of both.
+    assert!(by_chance < 0.001 && by_chance > 0.001 / 8.0, "{by_chance}");
     assert_eq!(verdict(&evidence).ruling, Ruling::Accepted);
 }
 

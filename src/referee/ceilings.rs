@@ -38,7 +38,8 @@ impl Match<'_> {
 
     fn ask_ceilings(&self, judge: &mut Judge<'_>, told: Told<'_>) -> Result<Ceilings> {
         told(Event::MeasuringCeilings)?;
-        let found = measure(judge, self.limits.open)?;
+        // It waits for a device that others time on, as a launch does.
+        let found = measure(judge, self.limits.open.max(self.limits.launch))?;
         told(Event::Ceilings(&found))?;
         Ok(found)
     }

@@ -56,11 +56,11 @@ const CANDIDATE: usize = 1;
 /// How long the judge may take to answer. The judge itself ends contestants that hang.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// To lay out the memory and evaluate the reference; to measure ceilings, as well.
+    /// To lay out the memory and evaluate the reference.
     pub open: Duration,
     /// To check the candidate on every trial.
     pub check: Duration,
-    /// To measure a launch.
+    /// To measure a launch, or a trace; ceilings too, unless `open` is longer.
     pub launch: Duration,
 }
 

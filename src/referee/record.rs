@@ -130,6 +130,9 @@ pub fn evidence(evidence: &Evidence) -> Check {
     Ok(())
 }
 
+/// Launches that a stage is looked at after, at most: far beyond what anybody waits for, and few enough to count through.
+const MOST_LAUNCHES: usize = 10_000;
+
 /// Limits in which arithmetic makes sense.
 fn terms(evidence: &Evidence) -> Check {
     let terms = &evidence.terms;
@@ -139,13 +142,15 @@ fn terms(evidence: &Evidence) -> Check {
         ("confirmation_alpha", terms.confirmation_alpha),
         ("shape_alpha", terms.shape_alpha),
         ("control_alpha", terms.control_alpha),
+        ("give_up_alpha", terms.give_up_alpha),
     ];
     for (name, share) in shares {
         ensure(share > 0.0 && share < 1.0, || format!("`{name}` is {share}, not between 0 and 1"))?;
     }
     ensure(terms.min_gain > -1.0 && terms.max_regression >= 0.0, || "limits of gain and regression".to_owned())?;
     let growing = terms.looks.windows(2).all(|pair| pair[0] < pair[1]);
-    ensure(growing && terms.looks.first().is_some_and(|first| *first >= 2), || {
+    let bounded = terms.looks.last().is_some_and(|last| *last <= MOST_LAUNCHES);
+    ensure(growing && bounded && terms.looks.first().is_some_and(|first| *first >= 2), || {
         format!("looks at {:?} launches", terms.looks)
     })
 }

@@ -1,7 +1,7 @@
 /*
  * The misdeeds: each defines `misdeed`, which makes one call, and whatever it needs for it. Only one is compiled.
  *
- *   how the process ends      EXITS EXITS_LOADING CRASHES ABORTS STOPS HANGS RETURNS_AN_ERROR
+ *   how the process ends      EXITS EXITS_LOADING CRASHES ABORTS STOPS HANGS CRAWLS RETURNS_AN_ERROR
  *   what it leaves running    FORKS DAEMON DAEMON_AND_CRASH SPINS TIMER_WORK
  *   when it works             SLEEPS THREAD_A_CALL HIDES_IN_A_CHILD LAZY_THREAD LAZY_TIMER LATE_THREAD LATE_TIMER WORKS_AHEAD
  *   what it says              FAKE_REPLY FAKE_REPLY_LATER ANSWERS_TWICE CLOSES_CHANNEL NO_NEWLINE REWRITES_REPLIES
@@ -49,6 +49,7 @@
 #define STOPS 14
 #define HANGS 15
 #define RETURNS_AN_ERROR 16
+#define CRAWLS 17
 #define FORKS 20
 #define DAEMON 21
 #define DAEMON_AND_CRASH 22
@@ -225,6 +226,20 @@ static int misdeed(const softmax_args *args)
     /* Waits instead of spinning: as endless, and the other tests keep their cores. */
     for (;;)
         pause();
+    return 0;
+}
+#endif
+
+#if IS(CRAWLS)
+/* Every answer comes in time, after three or four seconds. */
+static int misdeed(const softmax_args *args)
+{
+    struct timespec begun, now;
+    honest_softmax(args);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec - begun.tv_sec < 4);
     return 0;
 }
 #endif

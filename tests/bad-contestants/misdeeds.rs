@@ -88,6 +88,7 @@ const GROWS: &[&str] = &["`brk`", "`mmap`"];
 
 pub const MISDEEDS: &[Misdeed] = &[
     // Those that wait for a time limit first: the others run meanwhile.
+    misdeed("crawls", "CRAWLS", Loses(&[TimedOut], &["s so far, and the incumbent"])),
     forbidden("stops-itself", "STOPS", &["`tgkill`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("hangs", "HANGS", &["`pause`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("stops-the-others", "STOPS_OTHERS", &["`getppid`"], NotFaster),

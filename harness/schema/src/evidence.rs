@@ -320,6 +320,12 @@ impl Ruling {
         }
     }
 
+    /// Whether both versions were measured to the end, on a machine that was not disturbed: only then is their difference one.
+    #[must_use]
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Contaminated | Self::Incorrect | Self::IntegrityViolation)
+    }
+
     /// As people read it.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -123,16 +123,16 @@ struct Drawn {
 impl Drawn {
     fn new(kernel: &dyn Kernel, manifest: &Manifest, candidate: &Loaded, attempt: &Attempt<'_>) -> Result<Self, Loss> {
         let Attempt { spec, case, seed } = attempt;
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
         let mut buffers = kernel.buffers(spec.layout.symbol, case);
         let sizes = prepare::sizes(kernel, manifest.backend, spec.forward, candidate, std::slice::from_ref(case))?;
         buffers.extend(sizes.first().and_then(|bytes| prepare::buffer(*bytes)));
         let noise = Draw::new(*seed, "noise").bits();
         let arena = Arena::new(buffers, 1, Layout::Fenced, noise, seed % POISONS)
-            .map_err(|error| setup(format!("memory: {error}")))?;
+            .map_err(|error| Loss::of_judge(format!("memory: {error}")))?;
         let buffers = &arena.blueprint.buffers;
         let calls = prepare::step(kernel, spec.forward, &[(spec.layout, 0)], case, candidate, buffers);
-        let calls = calls.map_err(setup)?;
+        // A candidate's own plan may be what cannot be called.
+        let calls = calls.map_err(|error| Loss::new(FailureKind::Setup, error))?;
         let mut drawn = Self { inputs: Tensors::default(), arena, before: 0, calls };
         drawn.fill(kernel, attempt, "inputs");
         Ok(drawn)
@@ -178,7 +178,6 @@ impl Drawn {
 
     /// Every element of every output, compared.
     fn verdict(&self, kernel: &dyn Kernel, manifest: &Manifest, attempt: &Attempt<'_>) -> Result<(), Loss> {
-        let setup = |error: String| Loss::new(FailureKind::Setup, error);
         let arena = &self.arena;
         let all = self.left_behind(kernel, manifest, attempt)?;
         let is_output = |buffer: &&Buffer| buffer.written && buffer.role != Role::Workspace;
@@ -189,15 +188,16 @@ impl Drawn {
             .filter(is_output)
             .find(|buffer| !all.iter().any(|one| one.name == buffer.name))
         {
-            return Err(setup(format!(
+            return Err(Loss::of_judge(format!(
                 "the operator's reference gives nothing for `{}`, which the kernel writes",
                 left.name
             )));
         }
         for expected in all {
             let buffer = arena.blueprint.find(expected.name).map(|index| &arena.blueprint.buffers[index]);
-            let unknown = || setup(format!("the operator's reference gives `{}`, which is no buffer", expected.name));
-            if let Some(loss) = compare::compare(&expected, buffer.ok_or_else(unknown)?, arena, 0) {
+            let unknown = || format!("the operator's reference gives `{}`, which is no buffer", expected.name);
+            let buffer = buffer.ok_or_else(|| Loss::of_judge(unknown()))?;
+            if let Some(loss) = compare::compare(&expected, buffer, arena, 0) {
                 return Err(loss);
             }
         }

@@ -72,6 +72,13 @@ impl Blueprint {
         self.buffers.iter().position(|buffer| buffer.name == name)
     }
 
+    /// Bytes of a window's buffers that lie where an earlier one does.
+    pub(crate) fn repeated(&self) -> usize {
+        let lies_there = |index: usize| self.buffers[..index].iter().any(|one| shares(one, &self.buffers[index]));
+        let buffers = self.buffers.iter().enumerate();
+        buffers.filter(|(index, _)| lies_there(*index)).map(|(_, buffer)| buffer.bytes()).sum()
+    }
+
     /// Numbers of the buffers that are written.
     pub(crate) fn written(&self) -> impl Iterator<Item = usize> {
         self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.written).map(|(index, _)| index)

@@ -70,7 +70,7 @@ impl Comparison<'_> {
                 self.expected.name,
                 self.buffer.len
             );
-            return Some(Loss::new(FailureKind::Setup, message));
+            return Some(Loss::of_judge(message));
         }
         if self.is_all_right() {
             return None;

@@ -27,13 +27,20 @@ pub(crate) struct Loss {
     pub message: String,
     /// The reason is that there is no device: nothing was learned of the kernel.
     pub no_device: bool,
+    /// The judging process could not do its own part: nothing was learned of the contestant.
+    pub of_judge: bool,
     /// The address that a fault touched.
     pub address: Option<u64>,
 }
 
 impl Loss {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), no_device: false, address: None }
+        Self { kind, message: message.into(), no_device: false, of_judge: false, address: None }
+    }
+
+    /// Nobody's: the judging process got no memory, no process, no secret, or its reference is none.
+    pub(crate) fn of_judge(message: impl Into<String>) -> Self {
+        Self { of_judge: true, ..Self::new(FailureKind::Setup, message) }
     }
 }
 
@@ -103,8 +110,7 @@ impl Contestant {
     /// Starts a worker that gets these files, inputs and outputs of each arena. It dies with the thread that calls this,
     /// so that a killed judge leaves none behind.
     pub(crate) fn spawn(files: &[(&dyn Given, &dyn Given)]) -> Result<Self, Loss> {
-        let failed =
-            |what: &str, error: &dyn std::fmt::Display| Loss::new(FailureKind::Setup, format!("{what}: {error}"));
+        let failed = |what: &str, error: &dyn std::fmt::Display| Loss::of_judge(format!("{what}: {error}"));
         let (replies, answer) = std::io::pipe().map_err(|error| failed("pipe", &error))?;
         let mut given_files: Vec<OwnedFd> = vec![answer.into()];
         let given = files.iter().map(|(inputs, outputs)| (inputs.resident() + outputs.resident()) as u64).sum();
@@ -213,9 +219,9 @@ impl Contestant {
 
     /// One request, one reply.
     pub(crate) fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Loss> {
-        let turn = getrandom::u64().map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?.max(1);
-        let line = serde_json::to_string(&Turn { turn, says: request })
-            .map_err(|error| Loss::new(FailureKind::Setup, error.to_string()))?;
+        let turn = getrandom::u64().map_err(|error| Loss::of_judge(error.to_string()))?.max(1);
+        let line =
+            serde_json::to_string(&Turn { turn, says: request }).map_err(|error| Loss::of_judge(error.to_string()))?;
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all((line + "\n").as_bytes()),
             None => Ok(()),
@@ -288,13 +294,13 @@ impl Contestant {
                 }
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(Loss::new(FailureKind::Setup, format!("poll: {error}"))),
+                Err(error) => return Err(Loss::of_judge(format!("poll: {error}"))),
             }
             let mut chunk = [0; 4096];
             match self.replies.read(&mut chunk) {
                 Ok(0) => return Ok(None),
                 Ok(read) => self.unread.extend_from_slice(&chunk[..read]),
-                Err(error) => return Err(Loss::new(FailureKind::Setup, format!("read: {error}"))),
+                Err(error) => return Err(Loss::of_judge(format!("read: {error}"))),
             }
         }
     }

@@ -43,7 +43,7 @@ pub(crate) fn sizes(
     let symbol = format!("{op}_prepare_size");
     let mut found = Vec::new();
     for case in cases {
-        let args = call(kernel, forward, case, &[]).map_err(|error| Loss::new(FailureKind::Setup, error))?.args;
+        let args = call(kernel, forward, case, &[]).map_err(Loss::of_judge)?.args;
         let bytes = match worker.ask(&Request::Size { symbol: symbol.clone(), args }, LIMIT)? {
             Reply::Size { bytes } => bytes,
             other => return Err(Loss::new(FailureKind::Protocol, format!("answered out of turn: {other:?}"))),

@@ -99,7 +99,8 @@ fn ask(subject: &Subject<'_>, interrupts: &Interrupts, timed: bool) -> Result<Fo
         JudgeReply::Lost(forfeit) => return Err(subject.lost(&forfeit.message)),
         _ => return Err(judge.wrong("answered out of turn")),
     };
-    let ceilings = ceilings::measure(&mut judge, patience)?;
+    // It waits for a device that others time on.
+    let ceilings = ceilings::measure(&mut judge, long_patience)?;
     if !timed {
         return Ok(Found { device, ceilings, shapes: Vec::new() });
     }

@@ -58,7 +58,7 @@ impl From<BackendError> for Loss {
     fn from(error: BackendError) -> Self {
         let no_device = matches!(error, BackendError::NoDevice(_));
         let kind = if matches!(error, BackendError::NoMemory(_)) { FailureKind::NoMemory } else { FailureKind::Setup };
-        Self { no_device, ..Self::new(kind, format!("the judge's memory: {error}")) }
+        Self { kind, no_device, ..Self::of_judge(format!("the judge's memory: {error}")) }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use kopt_schema::bout::Forfeit;
 use kopt_schema::manifest::Backend;
@@ -23,11 +24,15 @@ const FEWEST: usize = 2;
 const MOST: usize = 16;
 const MOST_ON_A_DEVICE: usize = 4;
 
+/// All trials of a contestant may take this long. The referee waits for half an hour, and takes a judge that has not
+/// answered by then for a broken one.
+const TIME: Duration = Duration::from_secs(25 * 60);
+
 /// Runs every trial; their number, or the first loss.
 pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -> Result<usize, Forfeit> {
     let forfeit = |trial: Option<String>, loss: Loss| super::forfeit(contestant, trial, loss);
-    let specs = cases::trials(package, judge.kernel, &judge.manifest)
-        .map_err(|error| forfeit(None, Loss::new(FailureKind::Setup, error)))?;
+    let specs =
+        cases::trials(package, judge.kernel, &judge.manifest).map_err(|error| forfeit(None, Loss::of_judge(error)))?;
     let (next, lost) = (AtomicUsize::new(0), Mutex::new(None));
     let candidate = &judge.entrants[contestant].candidate;
     let groups = groups(&specs, |spec| correctness::together(candidate, spec));
@@ -35,7 +40,7 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).clamp(FEWEST, most);
     let room = Room::here();
     let trials = |specs: &[TrialSpec]| {
-        let secret = |error: getrandom::Error| (0, Loss::new(FailureKind::Setup, error.to_string()));
+        let secret = |error: getrandom::Error| (0, Loss::of_judge(error.to_string()));
         let attempt = |spec| Ok(Attempt::new(judge.kernel, &judge.manifest, spec, getrandom::u64().map_err(secret)?));
         let attempts: Vec<Attempt<'_>> = specs.iter().map(attempt).collect::<Result<_, _>>()?;
         let needed = |attempt: &Attempt<'_>| room::needed(judge.kernel, attempt.spec.layout.symbol, &attempt.case);
@@ -45,12 +50,27 @@ pub(super) fn run(package: &'static Package, judge: &Judge, contestant: usize) -
             (number, Loss { message, ..loss })
         })
     };
+    let begun = Instant::now();
+    let late = || {
+        let taken = begun.elapsed();
+        let message = || {
+            let (taken, most) = (taken.as_secs(), TIME.as_secs());
+            format!("all trials so far took {taken} s, and all there are may take {most} s: it is far too slow")
+        };
+        (taken > TIME).then(|| Loss::new(FailureKind::TimedOut, message()))
+    };
     let work = || {
         while let Some(specs) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err((number, loss)) = trials(specs) {
-                next.store(groups.len(), Ordering::Relaxed);
-                let found = forfeit(Some(specs[number].name.clone()), loss);
-                lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(found);
+            // Those of a slow one are made one by one: a group may take minutes, and the time is looked at before each.
+            let at_once = if begun.elapsed() > TIME / 2 { 1 } else { specs.len().max(1) };
+            for specs in specs.chunks(at_once) {
+                let tried = late().map_or_else(|| trials(specs), |loss| Err((0, loss)));
+                if let Err((number, loss)) = tried {
+                    next.store(groups.len(), Ordering::Relaxed);
+                    let found = forfeit(Some(specs[number].name.clone()), loss);
+                    lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(found);
+                    return;
+                }
             }
         }
     };

@@ -89,7 +89,10 @@ impl Deck {
         let backend = table.map_or(Backend::Cpu, |table| table.device.driver.backend());
         let bases = bases::draw(&mut entries, kernel, backend, case, variants, &mut Draw::new(seed, "bases"))?;
         let store = store(table, &blueprint, contestants, &entries)?;
-        let cost = layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
+        let mut cost =
+            layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
+        // A weight that several entries read is flushed once, before the first: the others may find it in the caches.
+        cost.bytes_read = (cost.bytes_read - blueprint.repeated() as f64).max(0.0);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);
         let table = table.map(Arc::clone);
         Ok(Self { blueprint, store, table, entries, bases, dealt, axes, seen, holders, cost })
@@ -142,10 +145,11 @@ impl Deck {
         }
     }
 
-    /// Whether all of a contestant's file of outputs is as the image; else who may have changed it, and what.
-    pub(crate) fn returned(&mut self, outputs: usize, contestant: usize) -> Result<Option<(Vec<usize>, Loss)>, Loss> {
+    /// Whether all of a file of outputs is as the image, now that the process that had it is gone; else who may have
+    /// changed it, and what. Nobody is left who could change it later: who gets it next answers for that.
+    pub(crate) fn returned(&mut self, outputs: usize) -> Result<Option<(Vec<usize>, Loss)>, Loss> {
         let loss = self.intact(outputs)?;
-        let holders = std::mem::replace(&mut self.holders[outputs], vec![contestant]);
+        let holders = std::mem::take(&mut self.holders[outputs]);
         Ok(loss.map(|loss| (holders, loss)))
     }
 
@@ -224,7 +228,7 @@ impl Deck {
                     let index = self.blueprint.buffers[entry.first..].iter().position(|b| b.name == expected.name);
                     let Some(buffer) = index.map(|index| entry.first + index) else {
                         let message = format!("the operator's reference gives `{}`, which is no buffer", expected.name);
-                        return Err(Loss::new(FailureKind::Setup, message));
+                        return Err(Loss::of_judge(message));
                     };
                     claims.push(Claim {
                         number: *number,
@@ -253,7 +257,7 @@ impl Deck {
         match doubtful.len() {
             // A device compares in full: there is nothing that it leaves to the host but words.
             1.. if self.store.lens().0 => {
-                Err(Loss::new(FailureKind::Setup, "the judge's device and its host disagree about a result"))
+                Err(Loss::of_judge("the judge's device and its host disagree about a result"))
             }
             _ => Ok(None),
         }

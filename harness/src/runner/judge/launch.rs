@@ -9,8 +9,9 @@ use kopt_schema::bout::{BlockRecord, CaseRecord, Forfeit, LaunchRecord, Rung};
 use kopt_schema::manifest::Backend;
 use kopt_schema::message::FailureKind;
 
+use super::clock::Taken;
 use super::watch::{self, Watch};
-use super::{Entrant, Judge};
+use super::{Entrant, INCUMBENT, Judge};
 use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::runner::processor;
@@ -40,8 +41,7 @@ const TWICE_S: f64 = 0.015;
 /// Calls in the batches that show whether time grows with the number of calls.
 const RUNGS: [usize; 4] = [1, 2, 4, 8];
 
-/// Numbers among the contestants.
-const INCUMBENT: usize = 0;
+/// Number of the candidate among the contestants.
 const CANDIDATE: usize = 1;
 
 /// A GPU is kept busy this long before the first block of a launch: its clocks rise and its first calls are slow.
@@ -75,6 +75,7 @@ struct Launch<'a> {
     processor: Option<usize>,
     draw: Draw,
     checked: usize,
+    taken: Taken,
     /// Seconds for the blocks of a shape.
     blocks_s: f64,
 }
@@ -94,7 +95,7 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, shapes: &[String])
     let wanted = |case: &usize| shapes.is_empty() || shapes.contains(&judge.cases[*case].shape.name);
     let wanted: Vec<usize> = (0..judge.cases.len()).filter(wanted).collect();
     let blocks_s = if wanted.len() < judge.cases.len() { LEFT_S } else { BLOCKS_S };
-    let mut launch = Launch { judge, runners, processor, draw, checked: 0, blocks_s };
+    let mut launch = Launch { judge, runners, processor, draw, checked: 0, taken: Taken::new(count), blocks_s };
     // Nobody has vouched for the candidate: what cannot be told apart is its own.
     launch.sweep(CANDIDATE.min(count - 1), None)?;
     let order = permutation(wanted.len(), &mut launch.draw);
@@ -175,15 +176,16 @@ impl Launch<'_> {
         let count = self.runners.len();
         self.checked = 0;
         let warmed_up = permutation(count, &mut self.draw);
-        let mut fastest = f64::INFINITY;
+        let (mut warm, mut fastest) = (Vec::new(), f64::INFINITY);
         for _ in 0..2 {
             if fastest > WARMED_ONCE_S && fastest.is_finite() {
                 break;
             }
             let places = self.deal(case, 1)?;
             for contestant in &warmed_up {
-                fastest = fastest.min(self.batch(*contestant, case, &places)?.device_s);
+                warm.push(self.batch(*contestant, case, &places)?);
             }
+            fastest = batch::fastest(&warm);
         }
         let (places, batch_s) = (self.judge.decks[case].places(), self.judge.bout.batch_s);
         let calls = (batch_s / fastest.max(1e-9)).ceil().clamp(1.0, places as f64) as usize;
@@ -323,7 +325,7 @@ impl Launch<'_> {
                 if !drawn && self.judge.manifest.backend == Backend::Cpu {
                     continue;
                 }
-                let returned = self.judge.decks[case].returned(*file, contestant);
+                let returned = self.judge.decks[case].returned(*file);
                 if let Some((holders, loss)) = returned.map_err(|loss| self.trouble(case, loss))? {
                     let culprit = if holders.contains(&CANDIDATE) { CANDIDATE } else { contestant };
                     return Err(self.forfeit(culprit, case, loss));

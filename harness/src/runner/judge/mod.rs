@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `check` | every trial of the crate on one contestant, before any time is taken |
+//! | `clock` | whether a time is possible, and whether a contestant takes far too long |
 //! | `deal` | a content under the operator's symmetries |
 //! | `deck` | the memory of a shape, fresh contents with known results, and what must not change |
 //! | `launch` | one launch: fresh processes through every shape, in random orders |
@@ -15,6 +16,7 @@
 #![allow(unsafe_code, reason = "owns the descriptor that it answers on")]
 
 mod check;
+mod clock;
 mod deal;
 mod deck;
 mod launch;
@@ -50,6 +52,9 @@ use crate::tensor::Draw;
 
 /// Measuring ceilings takes a few seconds.
 const CEILINGS: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Number of the incumbent among the contestants.
+const INCUMBENT: usize = 0;
 
 /// A side of the bout.
 struct Entrant {
@@ -281,6 +286,29 @@ impl Judge {
     }
 }
 
+/// Who loses by it. Where the judge itself could not go on, nothing was learned of a contestant: that is counted as the
+/// incumbent's loss, by which nobody is judged.
 fn forfeit(contestant: usize, case: Option<String>, loss: Loss) -> Forfeit {
-    Forfeit { contestant, case, kind: loss.kind, message: loss.message }
+    let (contestant, message) = match loss.of_judge {
+        true => (INCUMBENT, format!("the judge could not go on: {}", loss.message)),
+        false => (contestant, loss.message),
+    };
+    Forfeit { contestant, case, kind: loss.kind, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use kopt_schema::message::FailureKind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_judge_could_not_do_is_no_loss_of_the_candidate() {
+        let own = forfeit(1, None, Loss::of_judge("memory: none is left"));
+        assert_eq!((own.contestant, own.kind), (INCUMBENT, FailureKind::Setup));
+        assert!(own.message.contains("none is left"), "{}", own.message);
+        let said = Loss::new(FailureKind::Setup, "there is no such symbol");
+        assert_eq!(forfeit(1, None, said.clone()).contestant, 1);
+        assert_eq!(forfeit(1, None, said).message, "there is no such symbol");
+    }
 }

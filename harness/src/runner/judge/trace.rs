@@ -5,13 +5,14 @@
 //! Who remembers nothing takes as long and is as right as before; what is flushed before a call, and which memory it
 //! touches, is the same for all calls that are compared. Who is wrong here and right in a process of its own remembers too.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kopt_schema::bout::{Forfeit, Probe, STEPS, TraceRecord, TraceSide, TracedCall};
 use kopt_schema::message::FailureKind;
 use kopt_schema::wire::Request;
 
 use super::Judge;
+use super::clock::{self, Taken};
 use super::deck::Deck;
 use super::launch::CHECKED_ONE_IN;
 use crate::runner::contestant::{Contestant, Loss};
@@ -52,6 +53,7 @@ struct Trace<'a> {
     contestants: Vec<Contestant>,
     draw: Draw,
     sides: Vec<TraceSide>,
+    taken: Taken,
     /// Somebody was found to remember: there is nothing more to learn.
     found: bool,
 }
@@ -83,8 +85,8 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Res
     }
     let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
     let sides = (0..SIDES).map(|side| TraceSide { entries: names(judge, side), uses: Vec::new(), calls: Vec::new() });
-    let mut trace =
-        Trace { judge: &*judge, case: index, deck, contestants, draw, sides: sides.collect(), found: false };
+    let (sides, taken) = (sides.collect(), Taken::new(SIDES));
+    let mut trace = Trace { judge: &*judge, case: index, deck, contestants, draw, sides, taken, found: false };
     trace.steps()?;
     trace.ended()?;
     for side in 0..SIDES {
@@ -204,7 +206,14 @@ impl Trace<'_> {
                 processor: true,
                 handicap: 0.0,
             };
+            let begun = Instant::now();
             let timed = self.contestants[side].time(&request, limit);
+            let wall_s = begun.elapsed().as_secs_f64();
+            let timed = timed.and_then(|seconds| {
+                clock::possible(seconds, wall_s, 0.0)?;
+                self.taken.add(side, wall_s)?;
+                Ok(seconds)
+            });
             let seconds = timed.map_err(|loss| {
                 let loss = self.deck.explained(loss, &self.contestants[side], 0);
                 self.forfeit(side, loss)
@@ -268,7 +277,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// Something about the memory; if it fails, somebody has spoiled it, and most likely this one.
+    /// Something about the memory. If the judge's own fails, the loss says so, and it is not this one's.
     fn of_deck<T>(&mut self, side: usize, ask: impl FnOnce(&mut Deck) -> Result<T, Loss>) -> Result<T, Forfeit> {
         ask(&mut self.deck).map_err(|loss| self.forfeit(side, loss))
     }

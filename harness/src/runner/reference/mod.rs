@@ -15,7 +15,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kopt_schema::DType;
 use kopt_schema::manifest::Backend;
-use kopt_schema::message::FailureKind;
 
 use self::device::Multiplier;
 use super::contestant::Loss;
@@ -70,7 +69,7 @@ fn expect_by<'a, M: Multiplies + 'a>(
     };
     match kernel.expect_by(entry, case, inputs, distribution.rounding(), multiply) {
         Some(Ok(expected)) => Ok(expected),
-        Some(Err(Unmultiplied::Disagrees(what))) => Err(Loss::new(FailureKind::Setup, what)),
+        Some(Err(Unmultiplied::Disagrees(what))) => Err(Loss::of_judge(what)),
         Some(Err(Unmultiplied::Failed(_))) | None => Ok(kernel.expect(entry, case, inputs, distribution.rounding())),
     }
 }

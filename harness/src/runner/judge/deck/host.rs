@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use kopt_schema::DType;
-use kopt_schema::message::FailureKind;
 
 use super::store::{Claim, Put, Store};
 use crate::parallel;
@@ -26,7 +25,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(blueprint: Blueprint, contestants: usize) -> Result<Self, Loss> {
-        let memory = |error: std::io::Error| Loss::new(FailureKind::Setup, format!("memory: {error}"));
+        let memory = |error: std::io::Error| Loss::of_judge(format!("memory: {error}"));
         let mut arena = Arena::of(blueprint).map_err(memory)?;
         let image = arena.poisoned_image();
         let mut others = Vec::new();
