@@ -141,13 +141,17 @@ pub fn reasons(before: &Snapshot, after: &Snapshot, changes: &[Changed], pair: &
     let mut found: Vec<Reason> = Vec::new();
     for change in changes {
         let sides = [(change.before.as_deref(), before, old), (change.after.as_deref(), after, new)];
-        let mut told = sides.into_iter().filter_map(|(path, snapshot, kernel)| {
+        let told = sides.into_iter().filter_map(|(path, snapshot, kernel)| {
             let (path, kernel) = (path?, kernel?);
             let (aspect, why) = files::role(snapshot, kernel, path)?;
             Some(Reason { path: path.to_owned(), aspect, why })
         });
-        // A file that was only changed is told once.
-        found.extend(told.next_back());
+        let mut told: Vec<Reason> = told.collect();
+        // A file that was only changed is told once; one that was moved also as what it was before, if that was something else.
+        let last = told.pop();
+        told.retain(|before| last.as_ref().is_none_or(|last| last.aspect != before.aspect));
+        found.extend(last);
+        found.extend(told);
         found.extend(manifests::reasons([before, after], [old, new], change));
         if is_lock(before, after, change) {
             found.extend(locked::reasons([before, after], [old, new], change.path()));

@@ -207,3 +207,15 @@ fn folders_that_sources_include_from_are_known_by_the_manifests_alone() {
     ];
     assert_eq!(include_roots(&manifests), ["ws/crates/shared"]);
 }
+
+#[test]
+fn a_file_that_was_moved_is_also_what_it_was() {
+    let same = snapshot();
+    let moved = Changed {
+        before: Some("ws/crates/softmax/src/lib.rs".into()),
+        after: Some("ws/crates/softmax/kernels/lib.inc".into()),
+    };
+    let pair = Pair::Both { before: "softmax".to_owned(), after: "softmax".to_owned() };
+    let aspects: Vec<Aspect> = reasons(&same, &same, &[moved], &pair).into_iter().map(|one| one.aspect).collect();
+    assert_eq!(aspects, [Aspect::Kernel, Aspect::Judging]);
+}

@@ -78,17 +78,20 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let alone = match compiled(head, &scope.head, "the head's version") {
         Ok(entrant) => Alone { kernel: head, entrant, moved: false },
         // Only what this machine lacks excuses a version: one that it could compile, and that does not build, fails.
+        Err(error) if error.exit() == Exit::Output => return Way::Decided(GateOutcome::NotJudged, words(&error)),
         Err(error) if error.exit() != Exit::NoDevice => {
             return Way::Decided(GateOutcome::DoesNotBuild, words(&error));
         }
         Err(error) => {
-            let here = match base {
-                Some(Ok(base)) => compiled(base, &scope.base, "the base's version").is_ok(),
-                _ => false,
+            let before = match base {
+                Some(Ok(base)) => Some(compiled(base, &scope.base, "the base's version").map_err(|error| error.exit())),
+                _ => None,
             };
-            return match here {
-                true => Way::Decided(GateOutcome::NotJudged, format!("{}; {MOVED}", words(&error))),
-                false => Way::Decided(GateOutcome::NotHere, words(&error)),
+            return match before {
+                Some(Ok(_)) => Way::Decided(GateOutcome::NotJudged, format!("{}; {MOVED}", words(&error))),
+                // Whether it could be compiled here when there is room is not known.
+                Some(Err(Exit::Output)) => Way::Decided(GateOutcome::NotJudged, words(&error)),
+                _ => Way::Decided(GateOutcome::NotHere, words(&error)),
             };
         }
     };
@@ -113,7 +116,7 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
             Err(error) => words(&error),
         },
         (_, Some((_, Err(error)))) => {
-            hindered = error.exit() == Exit::NoDevice;
+            hindered = matches!(error.exit(), Exit::NoDevice | Exit::Output);
             words(&error)
         }
         (None, _) => "the base has no such kernel".to_owned(),
