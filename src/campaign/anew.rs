@@ -1,8 +1,10 @@
 //! Before an accept: both sides once more, from the files that git has, in a folder that is new, past every cache. An agent can
 //! write to the folders that rounds are compiled in; what is committed must not rest on these.
 
+use std::fs;
+
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::evidence::Evidence;
+use kopt_schema::evidence::{Evidence, Side};
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
 
@@ -11,11 +13,15 @@ use super::{Campaign, bug};
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::manifest::Kernel;
+use crate::process;
 use crate::referee::entrant::Entrant;
 use crate::referee::trusted;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
 use crate::shell::Shell;
+
+/// Begins the names of such places; the number of their process follows.
+const PLACE: &str = ".anew-";
 
 /// A place to compile versions in that is gone when it is dropped.
 pub(super) struct Anew {
@@ -35,7 +41,9 @@ impl Anew {
 
 impl Campaign<'_> {
     pub(super) fn anew(&mut self) -> Result<Anew> {
-        let folder = tempfile::tempdir_in(&self.own).map_err(|error| {
+        sweep(&self.own);
+        let prefix = format!("{PLACE}{}-", std::process::id());
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&self.own).map_err(|error| {
             Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(&error)
         })?;
         let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
@@ -49,6 +57,9 @@ impl Campaign<'_> {
 
     /// Both sides must compile to what was measured: an incumbent that was made slower is as good as a candidate that was
     /// made faster.
+    ///
+    /// # Errors
+    /// When one cannot be compiled, or another compiler is here now and makes other code: that is nobody's misdeed.
     pub(super) fn is_not_what_was_measured(
         &self,
         anew: &Anew,
@@ -62,6 +73,7 @@ impl Campaign<'_> {
         for (commit, name, measured) in sides {
             let side = anew.stand.compile(&self.lineage, commit, name)?.side;
             if side.code != measured.code || side.audit != measured.audit {
+                of_one_compiler(name, &side, measured)?;
                 return Ok(Some(format!(
                     "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
                      they were compiled from, were changed"
@@ -114,5 +126,69 @@ impl Campaign<'_> {
             }
         };
         Ok((found, tested))
+    }
+}
+
+/// Both were made by the same compiler, by the name that it gives itself.
+fn of_one_compiler(name: &str, now: &Side, measured: &Side) -> Result<()> {
+    if now.compiler == measured.compiler {
+        return Ok(());
+    }
+    Err(Error::setup(format!("{name} is compiled by another compiler now than when it was measured"))
+        .cause(format!("then {}, now {}", measured.compiler, now.compiler))
+        .hint(
+            "the campaign is paused: put that compiler back, and `cargo kopt resume`; or begin another one with this \
+             compiler: `cargo kopt optimize --new`",
+        ))
+}
+
+/// Removes what killed processes have left in `own`. What cannot be removed is left for the next one.
+fn sweep(own: &Utf8Path) {
+    for entry in own.read_dir_utf8().into_iter().flatten().flatten() {
+        let Some(rest) = entry.file_name().strip_prefix(PLACE) else { continue };
+        if rest.split('-').next().is_none_or(process::is_gone) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_a_killed_process_left_is_swept_and_what_another_one_works_in_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let own = Utf8Path::from_path(scratch.path()).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let gone = child.id();
+        child.wait().unwrap();
+        let [left, used, others] =
+            [format!("{PLACE}{gone}-a"), format!("{PLACE}{}-a", std::process::id()), "candidates".to_owned()]
+                .map(|name| own.join(name));
+        for path in [&left, &used, &others] {
+            fs::create_dir_all(path.join("stand")).unwrap();
+        }
+        sweep(own);
+        assert!(!left.exists() && used.exists() && others.exists());
+    }
+
+    #[test]
+    fn other_code_of_another_compiler_is_told_and_of_the_same_one_is_judged() {
+        let side = |compiler: &str| Side {
+            revision: "1a2b".to_owned(),
+            name: "the candidate".to_owned(),
+            object: String::new(),
+            code: String::new(),
+            compiler: compiler.to_owned(),
+            flags: Vec::new(),
+            knobs: BTreeMap::new(),
+            prepares: false,
+            audit: None,
+        };
+        assert!(of_one_compiler("the candidate", &side("gcc 14"), &side("gcc 14")).is_ok());
+        let error = of_one_compiler("the candidate", &side("gcc 15"), &side("gcc 14")).unwrap_err();
+        assert_eq!((error.exit(), error.failure().causes), (Exit::Setup, vec!["then gcc 14, now gcc 15".to_owned()]));
     }
 }

@@ -15,17 +15,18 @@ use super::stand;
 use crate::error::{Error, Result};
 use crate::gate::Certificate;
 use crate::gate::certificate::told;
+use crate::manifest::Kernel;
 use crate::revision::{Revision, Revisions};
 
 /// Mutants that an error names.
 const NAMED: usize = 3;
 
-/// SHA-256 of the certificate of the version that a campaign starts from, made where there is none. The judge that is built
-/// for it is the campaign's own: cargo has nothing to do when the campaign asks again.
+/// SHA-256 of the certificate of the version that a campaign starts from, made where there is none. Cargo has nothing to
+/// do when the campaign asks for its judge again. `now` is the crate as it lies in the workspace.
 ///
 /// # Errors
 /// [`Exit::Setup`] when the check lets a wrong result pass; when the judge cannot be built or run.
-pub(super) fn of_base(around: &mut Surroundings<'_>, target: &Target) -> Result<String> {
+pub(super) fn of_base(around: &mut Surroundings<'_>, now: &Kernel, target: &Target) -> Result<String> {
     let (root, own) = (&around.workspace.root, around.workspace.target.join("kopt"));
     around.audience.doing("building the judge");
     let base = Revision { name: "the campaign's base".to_owned(), commit: target.base.clone() };
@@ -37,7 +38,13 @@ pub(super) fn of_base(around: &mut Surroundings<'_>, target: &Target) -> Result<
             format!("`{source}` may change, and is no source of `{}` in the commit it starts from", target.kernel);
         return Err(Error::setup(wrong).hint("commit the manifest that names it, and begin again"));
     }
-    let folder = own.join("campaigns").join(&target.campaign);
+    if let Some(shape) = target.target_shapes.iter().find(|name| !has(&kernel, now, name)) {
+        let wrong = format!("`{}` has no such shape `{shape}` in the commit it starts from", target.kernel);
+        return Err(Error::setup(wrong).hint("commit the manifest that lists it, and begin again"));
+    }
+    // The kernel's, whose lock is held, and not the campaign's: one on another kernel of the operator may have the same
+    // name until it has its folder.
+    let folder = own.join("certify").join(&target.kernel);
     let bouts = Bouts::prepare(around.context, around.audience, &export, kernel, &own, &folder, root)?;
     let path = own.join("certificates").join(format!("{}.json", bouts.digest));
     let kept = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Certificate>(&bytes).ok());
@@ -56,6 +63,17 @@ pub(super) fn of_base(around: &mut Surroundings<'_>, target: &Target) -> Result<
         .and_then(|()| fs::write(&path, &bytes))
         .map_err(|error| failed(&error))?;
     Ok(digest(&bytes))
+}
+
+/// Whether the base has the shape as the crate has it now, whatever the order of its parameters.
+fn has(base: &Kernel, now: &Kernel, name: &str) -> bool {
+    let of = |kernel: &Kernel| {
+        let shape = kernel.manifest.shapes.iter().find(|shape| shape.name == name)?;
+        let mut parameters = shape.parameters.clone();
+        parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Some(parameters)
+    };
+    of(base).is_some_and(|parameters| of(now) == Some(parameters))
 }
 
 /// What is wrong with a check that lets mutants pass.

@@ -2,8 +2,10 @@
 
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Learned, Reported};
+use kopt_schema::evidence::Ruling;
 
 use super::bouts::{self, Purpose};
+use super::validate::MATCHES;
 use super::{Campaign, bug, folder, told};
 use crate::error::Result;
 use crate::experience;
@@ -50,7 +52,14 @@ impl Campaign<'_> {
         if head != base && self.state().last_accepted().is_some() {
             self.audience.doing("the end against the beginning");
             let path = self.folder.path.join("evidence-total.json");
-            let evidence = self.hold([&base, &head], Purpose::Total, &path)?;
+            let mut evidence = self.hold([&base, &head], Purpose::Total, &path)?;
+            for _ in 1..MATCHES {
+                if evidence.verdict.ruling != Ruling::Contaminated {
+                    break;
+                }
+                self.disturbed(&evidence.verdict.reasons);
+                evidence = self.hold([&base, &head], Purpose::Total, &path)?;
+            }
             found = Some((told::digest_of(&path)?, evidence));
             self.train_report([&base, &head])?;
         }
@@ -65,7 +74,7 @@ impl Campaign<'_> {
         };
         self.add(Event::Reported(Reported {
             evidence: found.as_ref().map(|(digest, _)| digest.clone()),
-            total: found.as_ref().and_then(|(_, evidence)| evidence.verdict.aggregate),
+            total: report.total.as_ref().map(|total| total.gain),
             shapes,
         }))
     }

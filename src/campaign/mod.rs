@@ -95,7 +95,7 @@ pub struct Campaign<'a> {
     root: Utf8PathBuf,
     /// Where the tool keeps what may be deleted.
     own: Utf8PathBuf,
-    /// The crate in the campaign's worktree.
+    /// The crate that it is about; its folder is not the campaign's.
     kernel: Kernel,
     tools: Option<Tools>,
     proposers: Vec<Box<dyn Proposer>>,

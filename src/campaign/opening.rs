@@ -7,13 +7,14 @@ use kopt_schema::exit::Exit;
 
 use super::folder::{Folder, Home, digest};
 use super::journal::{self, Journal};
-use super::{Audience, Campaign, certificate, lock, round};
+use super::{Audience, Campaign, certificate, lock, round, stand};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::lineage::{self, Lineage, Place};
 use crate::manifest::Kernel;
 use crate::process::Interrupts;
 use crate::proposer;
+use crate::revision::{Revision, Revisions};
 use crate::workspace::Workspace;
 
 /// Where a campaign works and who follows it.
@@ -26,25 +27,25 @@ pub struct Surroundings<'a> {
     pub audience: &'a mut dyn Audience,
     /// The user's workspace.
     pub workspace: &'a Workspace,
-    /// The crate in it.
-    pub kernel: Kernel,
 }
 
-/// Begins a campaign: lock, folder, branch, worktree, first event.
+/// Begins a campaign on `kernel`, a crate of the workspace: lock, folder, branch, worktree, first event.
 ///
 /// # Errors
 /// When another one works on the kernel or is unfinished, its check is too weak, or git refuses. Nothing is left behind then but an empty folder.
-pub fn begin<'a>(mut around: Surroundings<'a>, mut target: Target) -> Result<Campaign<'a>> {
+pub fn begin<'a>(mut around: Surroundings<'a>, kernel: Kernel, mut target: Target) -> Result<Campaign<'a>> {
     let home = Home::of(&around.workspace.root);
     home.make()?;
-    let lock = lock::take(&home, &target.kernel, &target.campaign)?;
+    let mut lock = lock::take(&home, &target.kernel, &target.campaign)?;
     // Whatever is wrong with a queue or an agent's command is told before anything is made.
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
-    let certificate = Some(certificate::of_base(&mut around, &target)?);
+    let certificate = Some(certificate::of_base(&mut around, &kernel, &target)?);
     let folder = free_folder(&home, &mut target)?;
+    // Its name may have a number now.
+    lock.name(&target.campaign)?;
     let kept = folder.keep_target(&target)?;
     let worktree = home.worktree(&target.campaign);
-    let sources = sources(&target, &around.kernel);
+    let sources = sources(&target, &kernel);
     let lineage = Lineage::begin(place(&around.workspace.root, &target, &worktree, &sources))?;
     let mut journal = Journal::create(&folder.events())?;
     let began = Event::Began(Began {
@@ -57,13 +58,14 @@ pub fn begin<'a>(mut around: Surroundings<'a>, mut target: Target) -> Result<Cam
     });
     let entry = journal.add(began)?;
     around.audience.event(&target, journal.state(), &entry)?;
-    Ok(around.at_work(Parts { folder, target, journal, lineage, proposers, lock }))
+    Ok(around.at_work(Parts { folder, target, kernel, journal, lineage, proposers, lock }))
 }
 
 /// What a campaign is made of, wherever it works.
 struct Parts {
     folder: Folder,
     target: Target,
+    kernel: Kernel,
     journal: Journal,
     lineage: Lineage,
     proposers: Vec<Box<dyn proposer::Proposer>>,
@@ -82,7 +84,7 @@ impl<'a> Surroundings<'a> {
             lineage: parts.lineage,
             root: self.workspace.root.clone(),
             own: self.workspace.target.join("kopt"),
-            kernel: self.kernel,
+            kernel: parts.kernel,
             tools: None,
             proposers: parts.proposers,
             unanswered: 0,
@@ -119,7 +121,7 @@ fn free_folder(home: &Home, target: &mut Target) -> Result<Folder> {
 ///
 /// # Errors
 /// When another process works on it, its files were changed, or git refuses.
-pub fn resume<'a>(around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'a>> {
+pub fn resume<'a>(mut around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'a>> {
     let home = Home::of(&around.workspace.root);
     let target = folder.target()?;
     let lock = lock::take(&home, &target.kernel, &target.campaign)?;
@@ -131,14 +133,23 @@ pub fn resume<'a>(around: Surroundings<'a>, folder: Folder) -> Result<Campaign<'
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
     let worktree = home.worktree(&target.campaign);
     let incumbent = journal.state().incumbent().to_owned();
-    let sources = sources(&target, &around.kernel);
+    let kernel = of_base(&mut around, &target)?;
+    let sources = sources(&target, &kernel);
     let (lineage, more) = Lineage::open(place(&around.workspace.root, &target, &worktree, &sources), &incumbent)?;
     repaired.extend(more);
-    let mut campaign = around.at_work(Parts { folder, target, journal, lineage, proposers, lock });
+    let mut campaign = around.at_work(Parts { folder, target, kernel, journal, lineage, proposers, lock });
     if campaign.state().reported.is_none() {
         campaign.add(Event::Resumed(Resumed { tool: env!("CARGO_PKG_VERSION").to_owned(), repaired }))?;
     }
     Ok(campaign)
+}
+
+/// The crate as it is in the commit that the campaign starts from: what is checked out may have another one, or none.
+fn of_base(around: &mut Surroundings<'_>, target: &Target) -> Result<Kernel> {
+    let base = Revision { name: "the campaign's base".to_owned(), commit: target.base.clone() };
+    let exports = around.workspace.target.join("kopt").join("revisions");
+    let export = Revisions::around(&around.workspace.root, &exports)?.export(&base)?;
+    stand::kernel_in(around.context, around.audience.shell(), &export.workspace, &target.kernel)
 }
 
 /// The target is the one that was confirmed.

@@ -29,11 +29,10 @@ impl Campaign<'_> {
                 .cause(why)
                 .hint("the campaign is paused: see to the agent (is it logged in, has it credit?), then `cargo kopt resume`"));
         }
-        let used: Vec<String> = self.state().sources().map(str::to_owned).collect();
         let mut spent = Vec::new();
         for proposer in &self.proposers {
             let name = proposer.name();
-            if !self.state().exhausted.contains(&name) && !proposer.has_more(&used) {
+            if !self.state().exhausted.contains(&name) && !proposer.has_more(&self.state().used_by(&name)) {
                 spent.push(name);
             }
         }
@@ -88,9 +87,10 @@ impl Campaign<'_> {
             }
             return Ok(stop);
         };
-        if let Some(last) = failure.as_ref().filter(|_| ledger::is_money_used_up(self.state(), &self.target)) {
-            // Between rounds the campaign ends by it; another attempt would go on spending until then.
-            let message = format!("{}; no money is left for another attempt", last.message);
+        let used_up = ledger::used_up(self.state(), &self.target, self.journal.elapsed_s());
+        if let (Some(last), Some(what)) = (&failure, used_up) {
+            // Between rounds the campaign ends by it; another attempt would go on spending until then, or have no time.
+            let message = format!("{}; no {what} is left for another attempt", last.message);
             self.roll_back(round, last.reason, &message)?;
             return Ok(true);
         }
@@ -100,7 +100,7 @@ impl Campaign<'_> {
         }
         self.audience.doing(&format!("round {round}: {name}"));
         let dossier = self.dossier()?;
-        let used: Vec<String> = self.state().sources().map(str::to_owned).collect();
+        let used = self.state().used_by(&name);
         let (crate_folder, round_folder) = (self.crate_folder(), self.folder.round(round));
         let brief = Brief {
             target: &self.target,

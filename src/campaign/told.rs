@@ -238,9 +238,12 @@ impl Campaign<'_> {
         let state = self.state();
         let round = state.rounds.iter().rev().find(|round| round.outcome.is_some())?;
         round.rolled_back()?;
-        let diff = std::fs::read_to_string(self.folder.round(round.number).join("candidate.diff")).ok();
+        // Only of the last attempt, which was rolled back: an earlier one has left its diff and its evidence, too.
+        let last = round.attempts.last()?;
+        let diff = || std::fs::read_to_string(self.folder.round(round.number).join("candidate.diff")).ok();
+        let diff = last.proposed.as_ref().and_then(|_| diff());
         // Both times of one match: times of two are not compared.
-        let found = round.verdict().and_then(|measured| self.evidence_of(round.number, measured).ok());
+        let found = last.measured.last().and_then(|measured| self.evidence_of(round.number, measured).ok());
         let change = |shape: ShapeVerdict| ShapeChange {
             shape: shape.shape,
             before_s: shape.incumbent_s,

@@ -24,7 +24,7 @@ const QUICK_SHARE: usize = 3;
 const USUAL_LAUNCHES: f64 = 15.0;
 
 /// Matches on a machine that is disturbed, before the round is given up.
-const MATCHES: usize = 3;
+pub(super) const MATCHES: usize = 3;
 
 impl Campaign<'_> {
     pub(super) fn validate(&mut self, round: u32, attempt: u32) -> Result<()> {
@@ -51,15 +51,34 @@ impl Campaign<'_> {
             }
         }
         let mut measured = self.measure(&proposed, Level::Full)?;
+        // In how many of the matches it was the candidate that found no room.
+        let mut without_room = usize::from(self.finds_no_room(&measured)?);
         for _ in 1..MATCHES {
             if measured.ruling != Ruling::Contaminated {
                 break;
             }
-            let why = measured.reasons.first().map_or("the machine was disturbed", String::as_str);
-            self.audience.shell().warn(&format!("{why}; measuring again"));
+            self.disturbed(&measured.reasons);
             measured = self.measure(&proposed, Level::Full)?;
+            without_room += usize::from(self.finds_no_room(&measured)?);
+        }
+        if without_room == MATCHES {
+            let retry = self.may_retry();
+            let message = measured.reasons.join("; ");
+            return self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry);
         }
         self.conclude(&proposed, &measured)
+    }
+
+    /// Whether the candidate found no memory left where the version that stands had found some.
+    fn finds_no_room(&self, measured: &Measured) -> Result<bool> {
+        let lost = |evidence: Evidence| evidence.forfeit.is_some_and(|forfeit| forfeit.contestant == CANDIDATE);
+        Ok(measured.ruling == Ruling::Contaminated && lost(self.evidence_of(measured.round, measured)?))
+    }
+
+    /// Says that a match is held once more, and why.
+    pub(super) fn disturbed(&mut self, reasons: &[String]) {
+        let why = reasons.first().map_or("the machine was disturbed", String::as_str);
+        self.audience.shell().warn(&format!("{why}; measuring again"));
     }
 
     fn proposed(&self, round: u32) -> Option<Proposed> {
@@ -158,14 +177,7 @@ impl Campaign<'_> {
                 let message = format!("{message}{}", in_the_way(&self.evidence_of(round, measured)?));
                 self.roll_back(round, Reason::Noise, &message)
             }
-            Ruling::Contaminated => match self.evidence_of(round, measured)?.forfeit {
-                // It was held more than once, and the version that stands found room each time.
-                Some(forfeit) if forfeit.contestant == CANDIDATE => {
-                    let retry = self.may_retry();
-                    self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry)
-                }
-                _ => self.roll_back(round, Reason::Contaminated, &message),
-            },
+            Ruling::Contaminated => self.roll_back(round, Reason::Contaminated, &message),
             Ruling::IntegrityViolation => {
                 let remembers = {
                     let found = gate::transfer::transfer(&self.evidence_of(round, measured)?);

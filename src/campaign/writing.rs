@@ -199,7 +199,12 @@ impl Campaign<'_> {
         let state = self.state();
         let target = &self.target;
         let ended = state.ended.as_ref().ok_or_else(|| bug("a report before the end"))?;
-        let total = found.and_then(|(digest, evidence)| {
+        let of_measured = |found: &&(String, Evidence)| found.1.verdict.ruling.is_measured();
+        let unmeasured = found.filter(|found| !of_measured(found)).map(|(_, evidence)| {
+            let verdict = &evidence.verdict;
+            format!("{}: {}", verdict.ruling.name(), verdict.reasons.join("; "))
+        });
+        let total = found.filter(of_measured).and_then(|(digest, evidence)| {
             let (before, after) = (bouts::times(evidence, false), bouts::times(evidence, true));
             let share = |times: &[ShapeTime], shape: &str| times.iter().find(|time| time.shape == shape)?.ceiling_share;
             let shape = |shape: &kopt_schema::evidence::ShapeVerdict| ShapeTotal {
@@ -249,6 +254,7 @@ impl Campaign<'_> {
             },
             attribution: self.attribution(total.as_ref().map(|total| total.gain)),
             total,
+            unmeasured,
             training: self.training_summary(),
             chain: state.chain_gain().map(of_chain),
             applied: state.accepted().filter_map(|round| self.applied(round)).collect(),

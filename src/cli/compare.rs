@@ -63,6 +63,7 @@ impl Args {
             base: self.base,
             head: self.head,
             shapes: self.shapes,
+            core: Vec::new(),
             quick: self.quick,
             policy: self.policy,
             min_gain: self.min_gain,

@@ -12,6 +12,12 @@ use crate::gate;
 use crate::ops;
 use crate::shell::Shell;
 
+const EXAMPLES: &str = "More examples:
+  cargo kopt optimize -p softmax-cpu --agent claude --max-rounds 20 --max-cost 10
+  cargo kopt optimize -p softmax-cpu --agent 'my-agent --prompt {prompt_file}' --goal 2x
+  cargo kopt optimize -p softmax-cpu --patch faster.patch
+  cargo kopt optimize -p softmax-cpu --by-hand";
+
 /// Run a campaign: rounds of one change each, accepted as commits or rolled back
 ///
 /// The target is inferred from the crate, shown and confirmed. Then the version at hand is checked and measured, and
@@ -22,13 +28,9 @@ use crate::shell::Shell;
 /// commit can be verified. A campaign that is killed goes on with `resume`. Exit code 0 when it came to its end, whatever was
 /// accepted.
 ///
-/// Examples:
-///   cargo kopt optimize -p rmsnorm-cpu --yes
-///   cargo kopt optimize -p softmax-cpu --agent claude --max-rounds 20 --max-cost 10
-///   cargo kopt optimize -p softmax-cpu --agent 'my-agent --prompt {prompt_file}' --goal 2x
-///   cargo kopt optimize -p softmax-cpu --patch faster.patch
+/// Example: cargo kopt optimize -p rmsnorm-cpu --yes
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The kernel crate; not needed inside of one
     #[arg(short, long = "package", value_name = "NAME")]

@@ -4,6 +4,7 @@
 use kopt_knowledge::Kind;
 use kopt_schema::campaign::Proposal;
 use kopt_schema::campaign::event::{Level, Reason};
+use kopt_schema::evidence::Ruling;
 
 use super::tip::{Tip, TipEvidence};
 use crate::records::facts::{Decision, Grounds, RoundFacts};
@@ -31,7 +32,10 @@ pub fn tip_of_round(facts: &RoundFacts, commit: Option<&str>) -> Option<Tip> {
         }
         Decision::RolledBack { reason, message } => {
             let said = format!("{}: {}", reason.name(), text::cut(&text::line(message), REPEATED));
+            let verdict = facts.deciding().map(|measured| measured.verdict.ruling);
             let takeaway = match reason {
+                // It found no memory on the device: that says nothing of what it computes.
+                Reason::Incorrect if verdict == Some(Ruling::Contaminated) => return None,
                 Reason::Slower => format!("Do not expect a gain from it. What was hoped for: {hypothesis}"),
                 Reason::Incorrect => {
                     "As it was done it computes something else; check the case named first.".to_owned()

@@ -181,13 +181,11 @@ impl State {
             Event::RoundBegan(began) => self.rounds.push(self.opened(began)),
             Event::Proposed(proposed) => {
                 self.spend(proposed.usage);
-                self.sources.extend(proposed.proposal.source.clone());
                 let number = proposed.attempt;
                 self.attempt(number, |attempt| attempt.proposed = Some(proposed));
             }
             Event::Refused(refused) => {
                 self.spend(refused.usage);
-                self.sources.extend(refused.source.clone());
                 self.refused += 1;
                 self.attempt(refused.attempt, |attempt| attempt.refused = Some(refused));
             }

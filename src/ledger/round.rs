@@ -140,6 +140,13 @@ impl Attempt {
         self.proposed.as_ref().map(|proposed| &proposed.proposal).or_else(unstored)
     }
 
+    /// The patch that it came from, also where that failed.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+        let proposed = self.proposed.as_ref().and_then(|proposed| proposed.proposal.source.as_deref());
+        let refused = self.refused.as_ref().and_then(|refused| refused.source.as_deref());
+        proposed.into_iter().chain(refused)
+    }
+
     /// What was measured last of all shapes.
     #[must_use]
     pub fn full(&self) -> Option<&Measured> {

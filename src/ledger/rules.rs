@@ -33,7 +33,7 @@ pub fn termination(state: &State, target: &Target, elapsed_s: f64) -> Option<Ter
         (target.performance_target.is_some_and(|goal| is_reached(state, goal)), Termination::TargetReached),
         (share.is_some_and(|share| share >= target.roofline_share), Termination::AtTheCeiling),
         (state.rounds_begun() >= max_rounds as usize, Termination::MaxRounds),
-        (elapsed_s >= target.max_time_s, Termination::MaxTime),
+        (is_time_used_up(target, elapsed_s), Termination::MaxTime),
         (is_money_used_up(state, target), Termination::MaxCost),
         (tile && state.rounds_without_improvement() >= TILE_PATIENCE, Termination::NoImprovement),
         (is_exhausted(state, &target.proposers), Termination::NothingProposed),
@@ -41,9 +41,20 @@ pub fn termination(state: &State, target: &Target, elapsed_s: f64) -> Option<Ter
     checks.into_iter().find_map(|(holds, termination)| holds.then_some(termination))
 }
 
-/// Whether proposers said to have used as much money as there is, at least. Asked before each of their attempts, too.
+/// What is used up, if something is: money or time. Asked before each further attempt of a round, within which the
+/// campaign cannot end.
 #[must_use]
-pub fn is_money_used_up(state: &State, target: &Target) -> bool {
+pub fn used_up(state: &State, target: &Target, elapsed_s: f64) -> Option<&'static str> {
+    let checks = [("money", is_money_used_up(state, target)), ("time", is_time_used_up(target, elapsed_s))];
+    checks.into_iter().find_map(|(what, holds)| holds.then_some(what))
+}
+
+fn is_time_used_up(target: &Target, elapsed_s: f64) -> bool {
+    elapsed_s >= target.max_time_s
+}
+
+/// Whether proposers said to have used as much money as there is, at least.
+fn is_money_used_up(state: &State, target: &Target) -> bool {
     state.spent().cost_usd.zip(target.max_cost_usd).is_some_and(|(spent, most)| spent >= most)
 }
 

@@ -1,6 +1,5 @@
 //! The campaign as it stands after the events so far, and what can be asked of it. How events change it is in `fold`.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use kopt_schema::FORMAT_VERSION;
@@ -11,7 +10,7 @@ use kopt_schema::campaign::trained::{Trained, Training};
 use kopt_schema::campaign::{Entry, Event};
 
 use super::chain::Chain;
-use super::round::Round;
+use super::round::{Attempt, Round};
 
 /// A campaign as it stands. The default is the one of which nothing is written yet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,8 +51,6 @@ pub struct State {
     pub(super) chain: Chain,
     /// Sum over everything that was measured in full.
     pub(super) false_accept: f64,
-    /// Patches that were tried.
-    pub(super) sources: BTreeSet<String>,
     /// Attempts that were refused.
     pub(super) refused: usize,
     /// What proposers said to have used.
@@ -231,15 +228,11 @@ impl State {
         self.false_accept.min(1.0)
     }
 
-    /// Whether the patch of that file name was tried in any round.
+    /// File names of the patches of that proposer that were tried. A patch of another queue may be called the same.
     #[must_use]
-    pub fn used(&self, source: &str) -> bool {
-        self.sources.contains(source)
-    }
-
-    /// File names of all patches that were tried.
-    pub fn sources(&self) -> impl Iterator<Item = &str> {
-        self.sources.iter().map(String::as_str)
+    pub fn used_by(&self, proposer: &str) -> Vec<String> {
+        let rounds = self.rounds.iter().filter(|round| round.proposer == proposer);
+        rounds.flat_map(|round| &round.attempts).flat_map(Attempt::sources).map(str::to_owned).collect()
     }
 
     /// What each shape takes with the version that stands; nothing before the baseline.

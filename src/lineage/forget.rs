@@ -1,7 +1,7 @@
 //! A campaign that is over, taken out of git: its references and, where that is asked for, its branch.
 
 use camino::Utf8Path;
-use git2::{BranchType, ErrorCode, Repository};
+use git2::{BranchType, ErrorCode, Oid, Repository};
 
 use super::references::{self, ROOT, failed};
 use super::survey;
@@ -12,8 +12,11 @@ use crate::error::{Error, Result};
 pub struct Traces {
     /// Its references, by name: candidates, evidence, edits.
     pub references: Vec<String>,
-    /// Commits of its branch that no other branch, local or remote, and no tag has; none where there is no such branch.
-    pub only_there: Option<usize>,
+    /// Whether its branch is there.
+    pub branch: bool,
+    /// Accepted commits, and what its branch has beside them, that no other branch, local or remote, and no tag has. The campaign's
+    /// own references do not count: they go, too.
+    pub only_there: usize,
 }
 
 impl Traces {
@@ -33,11 +36,16 @@ impl Traces {
 /// When the repository cannot be read.
 pub fn traces(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Result<Traces> {
     let repository = survey::around(workspace)?.repository;
-    let only_there = match branch {
-        Some(branch) => only_on(&repository, branch).map_err(failed(format!("cannot read the branch `{branch}`")))?,
+    let own = branch.map(|branch| format!("refs/heads/{branch}"));
+    let there = match &own {
+        Some(own) => references::target(&repository, own)?,
         None => None,
     };
-    Ok(Traces { references: named(&repository, campaign)?, only_there })
+    let accepted = references::target(&repository, &references::name(campaign, "accepted"))?;
+    let tips: Vec<Oid> = there.into_iter().chain(accepted).collect();
+    let counted = only_there(&repository, &tips, own.as_deref(), None);
+    let only_there = counted.map_err(failed(format!("cannot count the commits of `{campaign}`")))?;
+    Ok(Traces { references: named(&repository, campaign)?, branch: there.is_some(), only_there })
 }
 
 /// Deletes the references of a campaign, and `branch` before them: git refuses to while somebody has it checked out, and then
@@ -69,9 +77,21 @@ fn delete_branch(repository: &Repository, campaign: &str, branch: &str) -> Resul
     for what in ["accepted", "base"] {
         left = left.or(references::target(repository, &references::name(campaign, what))?);
     }
-    if tip != left {
+    let by_hand = format!("`git branch -D {branch}` deletes it all the same; without --branch it stays");
+    let (Some(tip), true) = (tip, tip == left) else {
         return Err(Error::setup(format!("the branch `{branch}` is not where the campaign left it"))
-            .hint(format!("somebody has worked on it since: `git branch -D {branch}` deletes it all the same; without --branch it stays")));
+            .hint(format!("somebody has worked on it since: {by_hand}")));
+    };
+    // It may have been there before the campaign.
+    let base = references::target(repository, &references::name(campaign, "base"))?;
+    let own = format!("refs/heads/{branch}");
+    let count = |hidden| only_there(repository, &[tip], Some(&own), hidden);
+    let before = count(None).and_then(|all| Ok(all - count(base)?));
+    if before.map_err(failed(format!("cannot read the branch `{branch}`")))? > 0 {
+        return Err(Error::setup(format!(
+            "the branch `{branch}` has commits of before the campaign that are nowhere else"
+        ))
+        .hint(by_hand));
     }
     found.delete().map_err(|error| {
         Error::setup(format!("cannot delete the branch `{branch}`"))
@@ -93,33 +113,29 @@ fn named(repository: &Repository, campaign: &str) -> Result<Vec<String>> {
     read().map_err(failed(format!("cannot list the references of `{campaign}`")))
 }
 
-/// Commits of a branch that would be reachable from nowhere without it. The campaign's own references do not count: they go, too.
-fn only_on(repository: &Repository, branch: &str) -> std::result::Result<Option<usize>, git2::Error> {
-    let own = format!("refs/heads/{branch}");
-    let tip = match repository.refname_to_id(&own) {
-        Ok(tip) => tip,
-        Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+/// How many commits below `tips` no branch but `own` and no tag has, and that are not below `hidden`.
+fn only_there(
+    repository: &Repository,
+    tips: &[Oid],
+    own: Option<&str>,
+    hidden: Option<Oid>,
+) -> std::result::Result<usize, git2::Error> {
     let mut walk = repository.revwalk()?;
-    walk.push(tip)?;
+    tips.iter().try_for_each(|tip| walk.push(*tip))?;
+    if let Some(hidden) = hidden {
+        walk.hide(hidden)?;
+    }
     for reference in repository.references()? {
         let reference = reference?;
         let Ok(name) = reference.name() else { continue };
         let others = ["refs/heads/", "refs/remotes/", "refs/tags/"].iter().any(|kind| name.starts_with(kind));
         if others
-            && name != own
+            && Some(name) != own
             && let Ok(commit) = reference.peel_to_commit()
         {
             walk.hide(commit.id())?;
         }
     }
-    // Somebody may be at work without a branch.
-    if let Ok(head) = repository.head()
-        && head.name() != Ok(own.as_str())
-        && let Ok(commit) = head.peel_to_commit()
-    {
-        walk.hide(commit.id())?;
-    }
-    Ok(Some(walk.filter(std::result::Result::is_ok).count()))
+    let commits: Vec<Oid> = walk.collect::<std::result::Result<_, _>>()?;
+    Ok(commits.len())
 }

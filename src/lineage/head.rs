@@ -9,6 +9,7 @@ use kopt_schema::exit::Exit;
 
 use super::references::{failed, name, point, swap, target};
 use super::survey::{Around, uncommitted};
+use super::worktree::link_of;
 use super::{Lineage, Place, below, compare};
 use crate::error::{Error, Result};
 
@@ -99,10 +100,10 @@ fn checked_out(repository: &Repository, place: &Place<'_>, branch: &str) -> Opti
     }
     let linked = fs::read_dir(registrations).into_iter().flatten().flatten().map(|entry| entry.path());
     linked.filter(|folder| has(folder) && !is_ours(folder)).find_map(|folder| {
-        let link = fs::read_to_string(folder.join("gitdir")).ok()?;
-        let link = Path::new(link.trim_end());
         // The registration of a folder that is gone holds no branch.
-        link.exists().then(|| link.parent().unwrap_or(link).to_owned())
+        let link = link_of(&folder).filter(|link| link.exists())?;
+        let there = link.parent().unwrap_or(&link);
+        Some(there.canonicalize().unwrap_or_else(|_| there.to_owned()))
     })
 }
 

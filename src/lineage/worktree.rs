@@ -116,10 +116,15 @@ fn is_whole(registration: &Path, folder: &Utf8Path) -> bool {
         })
 }
 
+/// The link that a registration names. Newer versions of git may name it as seen from the registration.
+pub(super) fn link_of(registration: &Path) -> Option<PathBuf> {
+    let link = fs::read_to_string(registration.join("gitdir")).ok()?;
+    Some(registration.join(link.trim_end()))
+}
+
 /// Another folder that the registration belongs to, and that is there.
 fn other_user(registration: &Path, folder: &Utf8Path) -> Option<PathBuf> {
-    let link = fs::read_to_string(registration.join("gitdir")).ok()?;
-    let other = Path::new(link.trim_end()).parent()?.to_owned();
+    let other = link_of(registration)?.parent()?.to_owned();
     let is_theirs =
         other.join(".git").exists() && other.canonicalize().ok() != folder.as_std_path().canonicalize().ok();
     is_theirs.then_some(other)

@@ -14,7 +14,6 @@ use kopt_schema::message::{Message, Tried};
 use super::campaigns::{Chosen, Which};
 use super::compare::report;
 use super::optimize::live::Live;
-use super::optimize::one_kernel;
 use crate::campaign::folder::{self, Folder, Home};
 use crate::campaign::lock;
 use crate::campaign::opening::{self, Surroundings};
@@ -70,14 +69,14 @@ pub fn attempt(context: &Context, shell: &mut Shell, request: &Request) -> Resul
         return detach(context, shell, request, &chosen);
     }
     let answer = answer_of(&chosen.folder);
-    let _ = std::fs::remove_file(&answer);
-    let manifest = Some(chosen.workspace.root.join("Cargo.toml"));
-    let (workspace, kernel) = one_kernel(context, shell, manifest, Some(&chosen.target.kernel))?;
     let interrupts = Interrupts::watch()?;
     let mut live = Live::new(shell);
-    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace, kernel };
+    let workspace = &chosen.workspace;
+    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace };
     let name = chosen.folder.name.clone();
     let mut campaign = opening::resume(around, chosen.folder)?;
+    // Not before the lock is held: until then the answer may be another's, who is still asked for it.
+    let _ = std::fs::remove_file(&answer);
     campaign.take_by_hand(proposal(request))?;
     let tried = of_state(&name, campaign.state());
     let text = serde_json::to_vec_pretty(&tried)

@@ -5,7 +5,7 @@ use kopt_schema::campaign::Target;
 use kopt_schema::exit::Exit;
 
 use crate::campaign::folder::{Folder, Home};
-use crate::campaign::journal;
+use crate::campaign::{journal, lock};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ledger::{Phase, State};
@@ -57,6 +57,21 @@ impl Which {
     /// The one that is meant: the newest that is unfinished where `open` asks for one, else the newest.
     pub fn one(&self, context: &Context, open: bool) -> Result<Chosen> {
         let (workspace, found) = self.all(context)?;
+        self.newest(workspace, found, open)
+    }
+
+    /// The one that is meant to end: where none is named, one that a process works on comes before any that is paused.
+    pub fn to_stop(&self, context: &Context) -> Result<Chosen> {
+        let (workspace, mut found) = self.all(context)?;
+        if self.name.is_none() {
+            let home = Home::of(&workspace.root);
+            found.sort_by_cached_key(|(_, target)| lock::is_at_work(&home, target));
+        }
+        self.newest(workspace, found, true)
+    }
+
+    /// The last of those that were found, the oldest first.
+    fn newest(&self, workspace: Workspace, found: Vec<(Folder, Target)>, open: bool) -> Result<Chosen> {
         let mut seen = Vec::new();
         for (folder, target) in found.into_iter().rev() {
             let state = journal::look(&folder.events())?;

@@ -36,6 +36,10 @@ pub struct Request {
 pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
     let (workspace, found) = request.which.all(context)?;
     let (folder, target) = only(&request.which, &workspace, found)?;
+    if request.yes && request.which.name.as_ref() != Some(&folder.name) {
+        return Err(Error::new(Exit::Usage, "with --yes nobody is asked, and nothing is guessed")
+            .hint(format!("say the whole name: `cargo kopt forget {} --yes`", folder.name)));
+    }
     let home = Home::of(&workspace.root);
     let _held = lock::take(&home, &target.kernel, &folder.name)?;
     let over = journal::look(&folder.events())?.phase() == Phase::Over;
@@ -48,6 +52,14 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let traces = lineage::traces(&workspace.root, &folder.name, branch)?;
     let aside = set_aside(&home, &folder.name);
     shell.tell(&shown(context, &folder, &target, &traces, request.branch, aside.len()));
+    if !request.branch && !traces.branch && traces.only_there > 0 {
+        let commits = count(traces.only_there, "accepted commit");
+        return Err(Error::setup(format!("{commits} of the campaign would be lost: no branch and no tag has them"))
+            .hint(format!(
+                "`git branch NAME refs/kopt/{}/accepted` keeps them, --branch removes them, too",
+                folder.name
+            )));
+    }
     if !request.yes && !shell.confirm("that", "Remove all of this?")? {
         shell.say("Nothing was removed.\n");
         return Ok(Exit::Ok);
@@ -102,13 +114,17 @@ fn shown(context: &Context, folder: &Folder, target: &Target, traces: &Traces, b
     };
     let references = count(traces.references.len(), "reference");
     row("in git", format!("{references} under refs/kopt/{}: candidates and evidence{edits}", folder.name));
-    if let (Some(name), Some(commits)) = (&target.git_branch, traces.only_there) {
-        let commits = match commits {
-            0 => "all of its commits are on other branches, too".to_owned(),
-            commits => format!("{} nowhere else", count(commits, "commit")),
-        };
-        let fate = if branch { commits } else { format!("stays ({commits}); --branch removes it, too") };
-        row("branch", format!("{name}: {fate}"));
+    let commits = match traces.only_there {
+        0 => "all of its commits are on other branches, too".to_owned(),
+        commits => format!("{} nowhere else", count(commits, "commit")),
+    };
+    match &target.git_branch {
+        Some(name) if traces.branch => {
+            let fate = if branch { commits } else { format!("stays ({commits}); --branch removes it, too") };
+            row("branch", format!("{name}: {fate}"));
+        }
+        _ if traces.only_there > 0 => row("accepted", format!("on no branch: {commits}")),
+        _ => {}
     }
     row("stays", "what was learned, in .kopt/experience; but no commit of it can be verified any more".to_owned());
     table.render()

@@ -90,7 +90,7 @@ fn evidence_of(chosen: &Chosen) -> (BTreeMap<u32, Filed>, Option<Filed>) {
         found.insert(1, file(round(1, "evidence.json"), &baseline.evidence));
     }
     for one in &state.rounds {
-        if let Some(measured) = one.full().or_else(|| one.verdict()) {
+        if let Some(measured) = one.verdict() {
             let name = if measured.level == Level::Quick { "evidence-quick.json" } else { "evidence.json" };
             found.insert(one.number, file(round(one.number, name), &measured.evidence));
         }

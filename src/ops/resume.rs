@@ -4,7 +4,7 @@ use kopt_schema::exit::Exit;
 
 use super::campaigns::{Chosen, Which};
 use super::optimize::live::Live;
-use super::optimize::{finish, one_kernel, tell, warn_of_walls};
+use super::optimize::{finish, tell, warn_of_walls};
 use crate::campaign::folder::{self, Home};
 use crate::campaign::lock;
 use crate::campaign::opening::{self, Surroundings};
@@ -31,16 +31,22 @@ pub fn resume(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
 /// Ends a campaign: after its round where a process works on it, at once where none does. The report follows.
 ///
 /// # Errors
-/// When there is none, or something cannot be done.
+/// When there is none, another one holds its kernel, or something cannot be done.
 pub fn stop(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit> {
-    let chosen = which.one(context, true)?;
+    let chosen = which.to_stop(context)?;
     if chosen.state.phase() == Phase::Over {
         shell.status("Over", TOLD, &chosen.folder.name);
         return Ok(Exit::Ok);
     }
+    let (name, kernel) = (&chosen.folder.name, &chosen.target.kernel);
+    let holder = lock::holder(&Home::of(&chosen.workspace.root), kernel);
+    if let Some(other) = holder.as_ref().filter(|holder| !holder.is_of(name)) {
+        return Err(Error::new(Exit::Locked, format!("campaign {name} is not running: another one holds `{kernel}`"))
+            .cause(other.words.clone())
+            .hint(format!("stop that one by its name, or wait for its end; then `cargo kopt stop {name}`")));
+    }
     folder::write(&chosen.folder.stop(), b"stop\n")?;
-    let home = Home::of(&chosen.workspace.root);
-    match lock::holder(&home, &chosen.target.kernel) {
+    match holder {
         Some(holder) => {
             shell.status("Stopping", TOLD, &format!("after its round: {}", holder.words));
             Ok(Exit::Ok)
@@ -50,12 +56,11 @@ pub fn stop(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit>
 }
 
 fn go_on(context: &Context, shell: &mut Shell, chosen: Chosen) -> Result<Exit> {
-    let manifest = Some(chosen.workspace.root.join("Cargo.toml"));
-    let (workspace, kernel) = one_kernel(context, shell, manifest, Some(&chosen.target.kernel))?;
     warn_of_walls(shell);
     let interrupts = Interrupts::watch()?;
     let mut live = Live::new(shell);
-    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace, kernel };
+    let workspace = &chosen.workspace;
+    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace };
     let mut campaign = opening::resume(around, chosen.folder)?;
     let progress = campaign.run();
     let ended = finish(context, &campaign, progress)?;

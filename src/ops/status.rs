@@ -50,8 +50,7 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
                 continue;
             }
         };
-        let holder = lock::holder(&home, &target.kernel);
-        let running = holder.is_some_and(|holder| holder.words.contains(&target.campaign));
+        let running = lock::is_at_work(&home, &target);
         let status = of(&state, &target, running, &home);
         table.row([
             status.campaign.clone(),

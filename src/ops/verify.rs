@@ -132,6 +132,8 @@ impl Round {
             base: format!("{}^", self.commit.commit),
             head: Some(self.commit.commit.clone()),
             shapes: cases.map(|case| case.name.clone()).collect(),
+            // A round that was accepted with one that is not among them slower would be rolled back otherwise.
+            core: found.terms.core.clone(),
             quick: false,
             policy: found.terms.policy.clone(),
             min_gain: Some(found.terms.min_gain),
@@ -173,10 +175,17 @@ impl Round {
         wrong = self.trailers.contradictions(&computed);
         let target = lineage::evidence_of(&workspace.root, &self.trailers.campaign, "manifest.toml")?;
         let target = target.and_then(|bytes| String::from_utf8(bytes).ok());
-        if let Some(target) = target.map(|text| read_target("the campaign's target", &text)).transpose()?
-            && target.kernel != found.kernel
-        {
-            wrong.push(format!("its campaign is on `{}`, and the evidence is of `{}`", target.kernel, found.kernel));
+        if !found.injected.is_empty() || !found.without.is_empty() || !found.terms.trace {
+            wrong.push("it is of a self-test or a shorter match, which accepts nothing".to_owned());
+        }
+        if let Some(target) = target.map(|text| read_target("the campaign's target", &text)).transpose()? {
+            if target.kernel != found.kernel {
+                wrong
+                    .push(format!("its campaign is on `{}`, and the evidence is of `{}`", target.kernel, found.kernel));
+            }
+            if (&target.policy, target.min_gain) != (&found.terms.policy, found.terms.min_gain) {
+                wrong.push("its campaign accepts by other terms".to_owned());
+            }
         }
         match wrong.is_empty() {
             true => Ok(found),

@@ -73,8 +73,10 @@ impl Exhibit<'_> {
 
     fn ruling(&self, to: &mut Markup) {
         let (evidence, verdict) = (self.evidence, &self.evidence.verdict);
+        // Figures of a match that came to nothing are none, whether something was to be ruled or not.
+        let ruled = self.ruled || !verdict.ruling.is_measured();
         to.element("p", &[], |line| {
-            if self.ruled {
+            if ruled {
                 badge(line, verdict.ruling);
                 line.text(" ");
             }
@@ -93,7 +95,7 @@ impl Exhibit<'_> {
                 frame::list(warning, &self.differences.iter().map(|one| words::sentence(one)).collect::<Vec<_>>());
             });
         }
-        let reasons = verdict.reasons.iter().filter(|_| self.ruled || verdict.aggregate.is_none());
+        let reasons = verdict.reasons.iter().filter(|_| ruled || verdict.aggregate.is_none());
         let mut notes: Vec<String> = reasons.map(|reason| words::sentence(reason)).collect();
         if let Some(forfeit) = &evidence.forfeit {
             let on = forfeit.case.as_deref().map(|case| format!(" on {case}")).unwrap_or_default();

@@ -13,9 +13,9 @@ use super::{frame, words};
 use crate::ledger::{Outcome, Round, State, chain};
 use crate::records::numbers;
 
-/// What was measured of a round: of all shapes, or else of some.
+/// What was measured of a round last: what its evidence is of.
 fn measured(round: &Round) -> Option<&Measured> {
-    round.full().or_else(|| round.verdict())
+    round.verdict()
 }
 
 /// The gain of a round over the version that stood.

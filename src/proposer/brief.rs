@@ -39,7 +39,7 @@ pub struct Brief<'a> {
     pub crate_folder: &'a Utf8Path,
     /// `.kopt/campaigns/<campaign>/rounds/round-<N>`, which exists.
     pub round_folder: &'a Utf8Path,
-    /// `source` of every proposal of this campaign so far.
+    /// `source` of every proposal of this proposer's in the campaign so far.
     pub used: &'a [String],
     /// The last attempt of this round.
     pub failure: Option<&'a Refused>,

@@ -34,7 +34,7 @@ pub trait Proposer {
     /// When the asking itself fails, or the user interrupts. A proposer that fails is an [`Outcome`], not an error.
     fn propose(&mut self, context: &Context, interrupts: &Interrupts, brief: &Brief<'_>) -> Result<Answer>;
 
-    /// Whether there may be something left to propose, after the sources that were used.
+    /// Whether there may be something left to propose, after those of its sources that were used.
     fn has_more(&self, _used: &[String]) -> bool {
         true
     }

@@ -52,10 +52,13 @@ fn headline(report: &Report) -> String {
                 numbers::with_confidence(gain)
             )
         }
-        (None, Some(chain)) => format!(
-            "**{on}: the total was not measured**; the product of the accepted rounds' gains is {}.",
-            numbers::with_confidence(chain)
-        ),
+        (None, Some(chain)) => {
+            let why = report.unmeasured.as_ref().map(|why| format!(" ({})", text::inline(why))).unwrap_or_default();
+            format!(
+                "**{on}: the total was not measured**{why}; the product of the accepted rounds' gains is {}.",
+                numbers::with_confidence(chain)
+            )
+        }
         (None, None) => format!("**{on} is as it was: no change was accepted.**"),
     }
 }

@@ -23,6 +23,9 @@ pub struct Report {
     /// Last accepted version against the baseline, measured; none where nothing was accepted or it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Total>,
+    /// Why it was not measured, where that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmeasured: Option<String>,
     /// Product of the accepted rounds' gains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Estimate>,

@@ -9,11 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, Repository};
 use kopt_schema::exit::Exit;
-use rustix::process::Pid;
 
 use super::Revision;
 use super::tree::{Files, Kind};
 use crate::error::{Error, Result};
+use crate::process;
 
 /// Begins the names of exports that are not finished; the number of their process follows.
 const UNFINISHED: &str = ".exporting-";
@@ -117,9 +117,7 @@ fn collect(root: &Path, inside: &Path, into: &mut BTreeSet<PathBuf>) -> std::io:
 pub(super) fn sweep(folder: &Utf8Path) {
     for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
         let Some(rest) = entry.file_name().strip_prefix(UNFINISHED) else { continue };
-        let process = rest.split('-').next().and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        let gone = process
-            .is_none_or(|process| matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)));
+        let gone = rest.split('-').next().is_none_or(process::is_gone);
         let age = entry.metadata().ok().and_then(|facts| facts.modified().ok()?.elapsed().ok());
         if gone || age.is_some_and(|age| age > ABANDONED) {
             let _ = fs::remove_dir_all(entry.path());

@@ -67,6 +67,12 @@ impl Revisions {
         let repository = Repository::discover(root).map_err(|error| match error.code() {
             ErrorCode::NotFound => Error::setup(format!("`{root}` is not in a git repository"))
                 .hint("versions are compared by their commits: `git init`, and commit what stands"),
+            ErrorCode::Owner => {
+                let top = root.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(root);
+                Error::setup(format!("cannot open the git repository of `{root}`")).because(&error).hint(format!(
+                    "it belongs to another user: `git config --global --add safe.directory '{top}'` trusts it"
+                ))
+            }
             _ => Error::setup(format!("cannot open the git repository of `{root}`")).because(&error),
         })?;
         let top = repository.workdir().and_then(|top| top.canonicalize().ok());

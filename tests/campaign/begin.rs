@@ -240,3 +240,19 @@ fn what_may_change_is_a_source_of_the_commit_that_a_campaign_starts_from() {
     stage.commit("declared");
     stage.optimize(&["--patches", &folder]).exits(0).says("ACCEPTED");
 }
+
+#[test]
+fn what_is_measured_is_a_shape_of_the_commit_that_a_campaign_starts_from() {
+    let stage = Stage::new();
+    let folder = one_gain(&stage);
+    let manifest = fs::read_to_string(stage.path("Cargo.toml")).unwrap();
+    let written = |from: &str, to: &str| {
+        assert!(manifest.contains(from));
+        fs::write(stage.path("Cargo.toml"), manifest.replacen(from, to, 1)).unwrap();
+        stage.optimize(&["--patches", &folder])
+    };
+    let ran = written("{ rows = 1, cols = 64 },", "{ rows = 1, cols = 64 }, { rows = 2, cols = 64 },").exits(96);
+    ran.says("`bout` has no such shape `2x64` in the commit").says("commit the manifest that lists it");
+    written("rows = 512, cols = 8", "rows = 256, cols = 8").exits(96).says("`bout` has no such shape `tall`");
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+}

@@ -93,3 +93,66 @@ fn a_campaign_that_is_not_over_is_not_removed() {
     stage.kopt(&["forget", &name, "--yes"]).exits(0);
     assert_eq!(stage.campaigns(), Vec::<String>::new());
 }
+
+#[test]
+fn accepted_commits_that_no_branch_has_are_not_lost_unasked() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.optimize(&["--patches", &patches, "--no-commit"]).exits(0);
+    let name = stage.last().name;
+    let own = format!("refs/kopt/{name}/");
+    let before = references(&stage, &own);
+    stage
+        .kopt(&["forget", &name, "--yes"])
+        .exits(96)
+        .says("1 accepted commit")
+        .says("would be lost")
+        .says("git branch NAME");
+    assert_eq!(references(&stage, &own), before);
+    let repository = stage.repository();
+    let accepted = repository.refname_to_id(&format!("{own}accepted")).unwrap();
+    repository.reference("refs/heads/kept", accepted, false, "kept").unwrap();
+    stage.kopt(&["forget", &name, "--yes"]).exits(0).says("Forgotten");
+    assert_eq!(references(&stage, &own), Vec::<String>::new());
+    assert_eq!(repository.refname_to_id("refs/heads/kept").unwrap(), accepted);
+}
+
+#[test]
+fn a_branch_of_before_the_campaign_is_not_removed_with_it() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let repository = stage.repository();
+    let head = repository.head().unwrap();
+    let (user, first) = (head.name().unwrap().to_owned(), head.peel_to_commit().unwrap());
+    // The work of before stands on a branch of the user's that the campaign goes on with.
+    let who = git2::Signature::now("A", "a@example.org").unwrap();
+    let mine = repository.commit(None, &who, &who, "mine", &first.tree().unwrap(), &[&first]).unwrap();
+    repository.reference("refs/heads/feature", mine, false, "mine").unwrap();
+    repository.set_head("refs/heads/feature").unwrap();
+    stage.optimize(&["--patches", &patches, "--in-place", "--branch", "feature"]).exits(0);
+    let name = stage.last().name;
+    repository.set_head(&user).unwrap();
+    repository.checkout_head(Some(git2::build::CheckoutBuilder::new().force())).unwrap();
+    stage
+        .kopt(&["forget", &name, "--branch", "--yes"])
+        .exits(96)
+        .says("of before the campaign")
+        .says("git branch -D feature");
+    assert!(repository.find_reference("refs/heads/feature").is_ok());
+    stage.kopt(&["forget", &name, "--yes"]).exits(0);
+    assert!(repository.find_reference("refs/heads/feature").is_ok());
+}
+
+#[test]
+fn the_beginning_of_a_name_is_not_enough_where_nobody_is_asked() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.optimize(&["--patches", &patches]).exits(0);
+    let name = stage.last().name;
+    stage
+        .kopt(&["forget", "softmax", "--yes"])
+        .exits(2)
+        .says("nothing is guessed")
+        .says(&format!("forget {name} --yes"));
+    assert_eq!(stage.campaigns(), [name]);
+}

@@ -58,7 +58,10 @@ fn a_campaign_that_is_stopped_ends_after_its_round_with_a_report() {
     stage.optimize(&["--by-hand"]).exits(105).says("is unfinished").says(&format!("cargo kopt resume {name}"));
     stage.optimize(&["--by-hand", "--new"]).exits(105).says("another campaign works on `bout`").says(&name);
     stage.kopt(&["resume"]).exits(105).says("another campaign works on `bout`");
+    // The answer that is there is not its own to remove.
+    fs::write(stage.last().path("try.json"), "{}").unwrap();
     stage.kopt(&["try", "--hypothesis", "Mine"]).exits(105).says("another campaign works on `bout`");
+    assert!(stage.last().path("try.json").exists());
     stage.kopt(&["report"]).exits(105).says("has no report yet");
     stage.kopt(&["stop"]).exits(0).says("Stopping after its round");
     let_go(&stage, 2);
@@ -112,14 +115,32 @@ fn a_paused_campaign_is_stopped_after_its_open_round() {
 }
 
 #[test]
+fn who_says_stop_means_the_campaign_that_runs_and_is_told_where_another_one_does() {
+    let stage = Stage::new();
+    let child = slow(&stage);
+    is_asked(&stage, 2);
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    ended(child).exits(105);
+    let older = stage.last().name;
+    stage.optimize(&["--by-hand", "--new"]).exits(0);
+    let newer = stage.campaigns().into_iter().find(|name| *name != older).unwrap();
+    fs::remove_file(stage.aside("go-asked-2")).unwrap();
+    let mut command = stage.command(&["resume", &older]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    is_asked(&stage, 2);
+    stage.kopt(&["stop", &newer]).exits(105).says(&format!("campaign {newer} is not running")).says(&older);
+    stage.kopt(&["stop"]).exits(0).says("Stopping after its round").says(&older);
+    let_go(&stage, 2);
+    ended(child).exits(0).says("T4: stopped by the user");
+    stage.campaign(&older).is_over();
+    stage.kopt(&["stop"]).exits(0).says("T4: stopped by the user");
+    stage.campaign(&newer).is_over();
+}
+
+#[test]
 fn two_kernels_have_a_campaign_each_at_the_same_time() {
     let stage = Stage::new();
-    stage.add_crate("other");
-    let manifest = stage.sandbox.read("other/Cargo.toml").replace("name = \"bout\"", "name = \"other\"");
-    stage.sandbox.write("other/Cargo.toml", &manifest.replace("[workspace]\n", ""));
-    let root = stage.sandbox.read("Cargo.toml").replace("[workspace]\n", "[workspace]\nmembers = [\"other\"]\n");
-    stage.sandbox.write("Cargo.toml", &root);
-    stage.commit("another kernel");
+    another_kernel(&stage);
     let patches = one_gain(&stage);
     let start = |kernel: &str| {
         let mut command = stage.command(&["optimize", "--yes", "-p", kernel, "--patches", &patches]);
@@ -138,6 +159,29 @@ fn two_kernels_have_a_campaign_each_at_the_same_time() {
     }
     kernels.sort();
     assert_eq!(kernels, ["bout", "other"]);
+}
+
+#[test]
+fn a_campaign_whose_crate_is_not_checked_out_any_more_can_be_ended() {
+    let stage = Stage::new();
+    let root = stage.sandbox.read("Cargo.toml");
+    another_kernel(&stage);
+    stage.optimize(&["-p", "other", "--by-hand"]).exits(0);
+    let campaign = stage.last();
+    stage.sandbox.write("Cargo.toml", &root);
+    fs::remove_dir_all(stage.sandbox.path("other")).unwrap();
+    stage.kopt(&["stop", &campaign.name]).exits(0).says("T4: stopped by the user");
+    campaign.is_over();
+}
+
+/// A second kernel in the repository, `other`.
+fn another_kernel(stage: &Stage) {
+    stage.add_crate("other");
+    let manifest = stage.sandbox.read("other/Cargo.toml").replace("name = \"bout\"", "name = \"other\"");
+    stage.sandbox.write("other/Cargo.toml", &manifest.replace("[workspace]\n", ""));
+    let root = stage.sandbox.read("Cargo.toml").replace("[workspace]\n", "[workspace]\nmembers = [\"other\"]\n");
+    stage.sandbox.write("Cargo.toml", &root);
+    stage.commit("another kernel");
 }
 
 #[test]

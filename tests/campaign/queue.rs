@@ -86,6 +86,18 @@ fn what_the_sanitizers_find_is_not_accepted() {
     assert!(campaign.commits().is_empty());
 }
 
+#[test]
+fn two_queues_may_name_their_patches_alike() {
+    let stage = Stage::new();
+    let (mut one, mut other) = (Queue::named(&stage, "one"), Queue::named(&stage, "other"));
+    one.tries(&header("Prefetch the next row", "The second read misses."), "TIME=1.000", "TIME=1.100");
+    other.gains(&header("Eight lanes", "Lanes work side by side."), "TIME=1.000", "TIME=0.900");
+    stage.optimize(&["--patches", one.folder(), "--patches", other.folder()]).exits(0);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["slower", "accepted"], "{:#?}", campaign.outcomes());
+    campaign.is_over();
+}
+
 fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
     let subjects = ["round-2: Vectorise the loop", "round-12: Fuse both passes"];
     assert_eq!(campaign.subjects(), subjects.map(|subject| format!("[optimize] softmax cpu {subject}")));

@@ -4,7 +4,7 @@ use kopt_schema::campaign::event::{Exhausted, StopAsked, Termination, Usage};
 use kopt_schema::campaign::target::Goal;
 
 use super::*;
-use crate::ledger::{Momentum, Rung, after_accept, directions, is_money_used_up, is_stagnant, ladder, termination};
+use crate::ledger::{Momentum, Rung, after_accept, directions, is_stagnant, ladder, termination, used_up};
 
 fn ends(story: &Story, target: &Target) -> Option<Termination> {
     termination(&story.state, target, 100.0)
@@ -88,6 +88,8 @@ fn t3_max_time() {
     let story = Story::measured();
     assert_eq!(termination(&story.state, &target(), 3599.0), None);
     assert_eq!(termination(&story.state, &target(), 3600.0), Some(Termination::MaxTime));
+    assert_eq!(used_up(&story.state, &target(), 3599.0), None);
+    assert_eq!(used_up(&story.state, &target(), 3600.0), Some("time"));
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn t3_max_cost_where_proposers_tell_what_they_cost() {
         story.tell(Event::Refused(Refused { usage, ..refused }));
         story.tell(rolled_back(round, Reason::Proposer)).tell(learned(round));
         assert_eq!(ends(&story, &limit), termination);
-        assert_eq!(is_money_used_up(&story.state, &limit), termination.is_some());
+        assert_eq!(used_up(&story.state, &limit, 100.0), termination.map(|_| "money"));
         assert_eq!(ends(&story, &target()), None);
     }
 }

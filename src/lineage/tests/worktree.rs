@@ -95,6 +95,26 @@ fn names_and_branches_that_cannot_be_used_are_refused_and_leave_nothing() {
 }
 
 #[test]
+fn a_worktree_whose_link_is_relative_is_found_from_wherever_the_tool_is_called() {
+    let ground = Ground::new();
+    let head = ground.head();
+    let first = ground.repository.find_commit(Oid::from_str(&head).unwrap()).unwrap();
+    let branch = ground.repository.branch("taken", &first, false).unwrap().into_reference();
+    let other = ground.scratch.path().join("another folder");
+    let mut options = git2::WorktreeAddOptions::new();
+    options.reference(Some(&branch));
+    ground.repository.worktree("other", &other, Some(&options)).unwrap();
+    let taken = Place { branch: Some("taken"), ..ground.place(&head) };
+    assert!(refusal(Lineage::begin(taken)).contains("is checked out in"));
+    // As git writes it with `worktree.useRelativePaths`: seen from `.git/worktrees/other`.
+    let link = ground.repository.commondir().join("worktrees/other/gitdir");
+    fs::write(&link, "../../../../another folder/.git\n").unwrap();
+    let taken = Place { branch: Some("taken"), ..ground.place(&head) };
+    let told = refusal(Lineage::begin(taken));
+    assert!(told.contains("is checked out in") && told.contains("/another folder`"), "{told}");
+}
+
+#[test]
 fn the_same_name_from_another_commit_is_another_campaign() {
     let ground = Ground::new();
     drop(ground.begin());

@@ -49,6 +49,8 @@ pub struct Request {
     pub head: Option<String>,
     /// Names of shapes; all that both versions have if none is named.
     pub shapes: Vec<String>,
+    /// Names of shapes that may not lose; all if none is named.
+    pub core: Vec<String>,
     /// Three shapes and fewer launches.
     pub quick: bool,
     /// The policy's name.
@@ -76,7 +78,7 @@ impl Request {
     fn terms(&self) -> Result<Terms> {
         let terms = gate::terms(&self.policy, self.min_gain, self.quick);
         let terms = terms.map_err(|wrong| Error::new(Exit::Usage, wrong))?;
-        Ok(Terms { max_time_s: self.max_time_s, ..terms })
+        Ok(Terms { max_time_s: self.max_time_s, core: self.core.clone(), ..terms })
     }
 }
 
@@ -173,5 +175,29 @@ pub(super) fn decision(evidence: &Evidence, path: &str, differences: Option<Vec<
         verdict: evidence.verdict.clone(),
         evidence: path.to_owned(),
         differences,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_is_judged_by_the_core_shapes_that_are_named() {
+        let request = Request {
+            manifest_path: None,
+            package: None,
+            base: "HEAD^".to_owned(),
+            head: None,
+            shapes: Vec::new(),
+            core: vec!["large".to_owned()],
+            quick: false,
+            policy: "default".to_owned(),
+            min_gain: None,
+            max_time_s: 60.0,
+            seed: None,
+            evidence: None,
+        };
+        assert_eq!(request.terms().unwrap().core, ["large"]);
     }
 }

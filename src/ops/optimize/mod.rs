@@ -97,8 +97,8 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     }
     let interrupts = Interrupts::watch()?;
     let mut live = Live::new(shell);
-    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace, kernel };
-    let mut campaign = opening::begin(around, wanted)?;
+    let around = Surroundings { context, interrupts: &interrupts, audience: &mut live, workspace: &workspace };
+    let mut campaign = opening::begin(around, kernel, wanted)?;
     let progress = campaign.run();
     let ended = finish(context, &campaign, progress)?;
     drop(campaign);
@@ -159,7 +159,7 @@ pub(super) fn tell(shell: &mut Shell, stopped: &Stopped) {
 }
 
 /// The kernel that is meant, and its workspace.
-pub(super) fn one_kernel(
+fn one_kernel(
     context: &Context,
     shell: &mut Shell,
     manifest_path: Option<Utf8PathBuf>,

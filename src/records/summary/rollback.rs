@@ -1,7 +1,7 @@
 //! The Rollback Analysis of a round, and what a rollback asks of the next one.
 
 use kopt_schema::campaign::event::Reason;
-use kopt_schema::evidence::Direction;
+use kopt_schema::evidence::{Direction, Ruling};
 
 use super::{expected, measured};
 use crate::records::facts::RoundFacts;
@@ -12,6 +12,9 @@ pub const LABELS: [&str; 5] = ["Change made", "Expected effect", "Actual effect"
 
 /// From here on the next proposals must come from other directions.
 const STAGNATION: u32 = 2;
+
+/// The lesson where a candidate found no memory left on a device.
+const NO_ROOM: &str = "it wants more of the device's memory than there was; nothing about its speed";
 
 pub fn analysis(facts: &RoundFacts, reason: Reason, message: &str) -> String {
     let [added, removed] = facts.lines;
@@ -29,7 +32,11 @@ pub fn analysis(facts: &RoundFacts, reason: Reason, message: &str) -> String {
         expected(facts.proposal.as_ref()),
         actual,
         root_cause(facts, reason, message),
-        lesson(reason).to_owned(),
+        match facts.deciding().map(|measured| measured.verdict.ruling) {
+            Some(Ruling::Contaminated) if reason == Reason::Incorrect => NO_ROOM,
+            _ => lesson(reason),
+        }
+        .to_owned(),
     ];
     LABELS.iter().zip(said).map(|(label, said)| format!("- {label}: {said}\n")).collect()
 }

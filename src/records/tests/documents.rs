@@ -196,6 +196,7 @@ fn report() -> Report {
             message: "wrong\n| here".to_owned(),
             gain: None,
         }],
+        unmeasured: None,
         attribution: None,
         training: Some(TrainingSummary { baseline: trained(0.001), total: Some(trained(0.07)) }),
         false_accept: 0.0048,
@@ -230,7 +231,13 @@ fn a_report_claims_no_more_than_was_found() {
     assert!(report_markdown(&unsure).contains("is not credibly faster"));
     let mut unmeasured = report();
     unmeasured.total = None;
-    assert!(report_markdown(&unmeasured).contains("the total was not measured"));
+    assert!(report_markdown(&unmeasured).contains("the total was not measured**; the product"));
+    unmeasured.unmeasured = Some("NO VERDICT (contaminated): it differs from itself".to_owned());
+    let text = report_markdown(&unmeasured);
+    assert!(
+        text.contains("was not measured** (NO VERDICT (contaminated): it differs from itself); the product"),
+        "{text}"
+    );
     let nothing = Report { chain: None, applied: Vec::new(), ..unmeasured };
     assert!(report_markdown(&nothing).contains("is as it was: no change was accepted."));
     let mut no_slot = report();
