@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use camino::Utf8Path;
+use kopt_schema::evidence::Ruling;
 use kopt_schema::queue::{PatchTruth, Truth};
 use kopt_stats::{clopper_pearson, median};
 
@@ -147,19 +148,20 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
     text += " rulings |\n|---|";
     machines.iter().for_each(|_| text += "---|");
     text += "---|\n";
-    // Decisions, and how many of them were accepts.
+    // Decisions, how many of them were accepts, and how many came to no verdict.
     let mut held = [
-        (Wanted::Never, "of what does not help, accepted (bar: none)", 0, 0),
-        (Wanted::Always, "of 5 % and more, accepted (bar: all)", 0, 0),
-        (Wanted::Mostly, "of 2 to 5 %, accepted (bar: 80 %)", 0, 0),
-        (Wanted::Either, "of less, or where a shape pays for it, accepted", 0, 0),
+        (Wanted::Never, "of what does not help, accepted (bar: none)", [0; 3]),
+        (Wanted::Always, "of 5 % and more, accepted (bar: all)", [0; 3]),
+        (Wanted::Mostly, "of 2 to 5 %, accepted (bar: 80 %)", [0; 3]),
+        (Wanted::Either, "of less, or where a shape pays for it, accepted", [0; 3]),
     ];
-    let (mut all, mut beside) = (0, 0);
+    let (mut all, mut beside, mut accused) = (0, 0, 0);
     for scenario in &scenarios {
         let Versions::Patch { patch, truths, .. } = &scenario.versions else { continue };
         let decided: Vec<&Row> = rows.of(scenario).collect();
         all += decided.len();
         beside += decided.iter().filter(|row| row.processors == Some(1)).count();
+        accused += decided.iter().filter(|row| row.ruling == Ruling::IntegrityViolation.name()).count();
         let mut line = format!("| {}/{} |", scenario.package, patch.trim_end_matches(".patch"));
         for machine in &machines {
             let there: Vec<&Row> = decided.iter().copied().filter(|row| row.device == *machine).collect();
@@ -169,14 +171,16 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
                 continue;
             };
             let accepts = there.iter().filter(|row| row.accepted()).count();
-            for (_, _, all, accepted) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(truth)) {
+            let undecided = there.iter().filter(|row| row.ruling == Ruling::Contaminated.name()).count();
+            for (_, _, [all, accepted, without]) in held.iter_mut().filter(|bar| bar.0 == worth::wanted(truth)) {
                 *all += there.len();
                 *accepted += accepts;
+                *without += undecided;
             }
             line += &format!(" {} |", decisions(truth, &there, accepts));
         }
         // What no compiler takes was decided on none.
-        held[0].2 += decided.iter().filter(|row| row.device.is_empty()).count();
+        held[0].2[0] += decided.iter().filter(|row| row.device.is_empty()).count();
         let mut rulings: Vec<&str> = decided.iter().map(|row| row.ruling.as_str()).collect();
         rulings.sort_unstable();
         rulings.dedup();
@@ -188,9 +192,11 @@ fn queue(root: &Utf8Path, rows: &Rows) -> Result<String, Failure> {
         text,
         "\n{all} of {wanted} decisions, {beside} of them on one processor while another run had the other one:\n"
     );
-    for (_, name, all, accepts) in held {
-        let _ = writeln!(text, "- {name}: {}", share(accepts, all));
+    for (_, name, [all, accepts, without]) in held {
+        let without = if without == 0 { String::new() } else { format!("; without a verdict: {without}") };
+        let _ = writeln!(text, "- {name}: {}{without}", share(accepts, all));
     }
+    let _ = writeln!(text, "- called a violation, which none is: {}", share(accused, all));
     Ok(text)
 }
 
