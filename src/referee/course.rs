@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use kopt_schema::bout::{Arrangement, JudgeReply, JudgeRequest, LaunchRecord};
-use kopt_schema::evidence::{Evidence, Stage, StageKind};
+use kopt_schema::evidence::{Evidence, Ruling, Stage, StageKind};
 
 use super::judge::Judge;
+use super::seeds::Master;
 use super::{CANDIDATE, Event, Match, Progress, record};
 use crate::context::Context;
 use crate::error::Result;
@@ -34,6 +35,26 @@ impl Match<'_> {
             Some(evidence) => Ok(evidence),
             None => self.hold_further(context, interrupts, executable, self.blank(), told),
         }
+    }
+
+    /// The same, once more and with other seeds where the control has called it off. By design that happens to one match of
+    /// two hundred on a quiet machine, and nothing is learned by it.
+    ///
+    /// # Errors
+    /// As [`hold`](Self::hold).
+    pub fn hold_twice_if_disturbed(
+        &self,
+        context: &Context,
+        interrupts: &Interrupts,
+        executable: &Utf8Path,
+        told: Told<'_>,
+    ) -> Result<Evidence> {
+        let found = self.hold(context, interrupts, executable, told)?;
+        if found.verdict.ruling != Ruling::Contaminated || found.forfeit.is_some() {
+            return Ok(found);
+        }
+        told(Event::Again(found.verdict.reasons.first().map_or("the machine was disturbed", String::as_str)))?;
+        Match { seed: Master::secret()?, ..self.clone() }.hold(context, interrupts, executable, told)
     }
 
     /// Goes on with a match that was cut off for time, with fresh processes and the seeds that come next. What was checked

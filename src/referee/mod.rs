@@ -121,6 +121,8 @@ pub enum Event<'a> {
     Launched(Progress),
     /// Incumbent and candidate go through steps of training on this shape.
     Tracing(&'a str),
+    /// The control has called the match off, for this reason: it is held once more.
+    Again(&'a str),
 }
 
 /// Where a match stands after a launch.

@@ -134,9 +134,18 @@ fn what_comes_of_it_is_the_exit_code() {
         commit(&sandbox);
         sandbox.edit("kernels/softmax.c", OTHER.0, OTHER.1);
         let ran = compare(&sandbox, &["HEAD"]).exits(code).says(told);
+        assert!(!ran.stderr.contains("measuring once more"), "a seed is repeated as it is:\n{}", ran.stderr);
         let built = ran.stderr.contains("Compiling bout");
         assert_eq!(built, judge == ["share * 1.1"], "{}", ran.stderr);
     }
+}
+
+#[test]
+fn what_its_control_has_called_off_is_held_once_more() {
+    let sandbox = changed(&["share * 0.9", "control 1.1", "noise 0.002"]);
+    let ran = sandbox.kopt(&["compare", "HEAD"]).exits(104).says("NO VERDICT (contaminated): ");
+    assert_eq!(ran.stderr.matches("; measuring once more").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("Measuring 4 shapes").count(), 2, "{}", ran.stderr);
 }
 
 #[test]

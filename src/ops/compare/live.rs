@@ -62,6 +62,12 @@ impl<'a> Live<'a> {
                 self.shell.progress().at(0, &format!("{shape}: steps of training with fresh tensors"));
                 Ok(())
             }
+            Event::Again(why) => {
+                self.shell.progress().finish();
+                self.shell.warn(&format!("{why}; measuring once more"));
+                self.stage = None;
+                Ok(())
+            }
         }
     }
 

@@ -29,7 +29,7 @@ use crate::machine::figures::Store;
 use crate::process::Interrupts;
 use crate::referee::seeds::Master;
 use crate::referee::trusted::Trusted;
-use crate::referee::{Limits, Match, entrant, evidence};
+use crate::referee::{Event, Limits, Match, entrant, evidence};
 use crate::revision::Revisions;
 use crate::shell::{GOOD, Shell, TOLD};
 use crate::workspace::Workspace;
@@ -122,7 +122,7 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
         Some(found) => found,
         None => {
             figures::warn(shell, &store, &bout);
-            let found = hold(context, shell, &workspace, &sides, &own, &bout)?;
+            let found = hold(context, shell, request, &workspace, &sides, &own, &bout)?;
             figures::keep(shell, &mut store, &found);
             found
         }
@@ -131,10 +131,11 @@ pub fn compare(context: &Context, shell: &mut Shell, request: &Request) -> Resul
     tell(context, shell, &found, &path)
 }
 
-/// Builds the judge and holds the match before it.
+/// Builds the judge and holds the match before it. Whose seed is to be repeated is held once, whatever comes of it.
 fn hold(
     context: &Context,
     shell: &mut Shell,
+    request: &Request,
     workspace: &Workspace,
     sides: &Sides,
     own: &Utf8Path,
@@ -143,7 +144,11 @@ fn hold(
     let trusted = Trusted::build(context, shell, &sides.export, &sides.name, own, &workspace.root)?;
     let interrupts = Interrupts::watch()?;
     let mut live = Live::new(shell, &sides.name);
-    let found = bout.hold(context, &interrupts, &trusted.executable, &mut |event| live.hear(&event));
+    let told = &mut |event: Event<'_>| live.hear(&event);
+    let found = match request.seed {
+        Some(_) => bout.hold(context, &interrupts, &trusted.executable, told),
+        None => bout.hold_twice_if_disturbed(context, &interrupts, &trusted.executable, told),
+    };
     live.finish();
     found
 }

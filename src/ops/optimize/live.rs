@@ -50,7 +50,10 @@ impl Audience for Live<'_> {
             referee::Event::Opening => bar.at(0, "inputs and expected values"),
             referee::Event::MeasuringCeilings => bar.at(0, "what the device can do at most"),
             referee::Event::Checking => bar.at(0, "every trial of the candidate"),
-            referee::Event::Opened(_) | referee::Event::Ceilings(_) | referee::Event::Checked(_) => {}
+            referee::Event::Opened(_)
+            | referee::Event::Ceilings(_)
+            | referee::Event::Checked(_)
+            | referee::Event::Again(_) => {}
             referee::Event::Tracing(shape) => bar.at(0, &format!("{shape}: steps of training with fresh tensors")),
             referee::Event::Launched(progress) => {
                 bar.length(progress.next_look.unwrap_or(progress.launches));

@@ -173,7 +173,7 @@ impl Arena {
             check: matches!(scenario.versions, Versions::Patch { .. }),
             limits: Limits::default(),
         }
-        .hold(context, interrupts, &self.judge, &mut |_| Ok(()));
+        .hold_twice_if_disturbed(context, interrupts, &self.judge, &mut |_| Ok(()));
         let evidence: Evidence = found.map_err(|error| format!("{}: {error}", scenario.name()))?;
         Ok(Row { own_s: rows::rounded(own_seconds() - before), ..Row::of(scenario, &evidence) })
     }
