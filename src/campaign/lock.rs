@@ -24,10 +24,11 @@ impl Lock {
     /// When the file cannot be written.
     pub fn name(&mut self, campaign: &str) -> Result<()> {
         let words = format!("{START}{campaign}{MIDDLE}{}\n", std::process::id());
+        // Never empty in between: others read it meanwhile.
         self.file
-            .set_len(0)
-            .and_then(|()| self.file.rewind())
+            .rewind()
             .and_then(|()| self.file.write_all(words.as_bytes()))
+            .and_then(|()| self.file.set_len(words.len() as u64))
             .map_err(|error| failed(&self.path, &error))
     }
 }

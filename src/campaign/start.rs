@@ -82,6 +82,7 @@ impl Campaign<'_> {
         if let Some(forfeit) = &found.forfeit {
             let (exit, hint) = match forfeit.kind {
                 FailureKind::NoMemory => (Exit::Setup, "free some of it, or name another device: `--device N`"),
+                FailureKind::Setup => (Exit::Setup, "`cargo kopt check` and `cargo kopt doctor` say what is missing"),
                 _ => (
                     Exit::Incorrect,
                     "a campaign starts from a kernel that is right: `cargo kopt check` shows what is wrong with it",

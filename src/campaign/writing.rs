@@ -199,7 +199,8 @@ impl Campaign<'_> {
         let state = self.state();
         let target = &self.target;
         let ended = state.ended.as_ref().ok_or_else(|| bug("a report before the end"))?;
-        let of_measured = |found: &&(String, Evidence)| found.1.verdict.ruling.is_measured();
+        let of_measured =
+            |found: &&(String, Evidence)| found.1.verdict.ruling.is_measured() && found.1.forfeit.is_none();
         let unmeasured = found.filter(|found| !of_measured(found)).map(|(_, evidence)| {
             let verdict = &evidence.verdict;
             format!("{}: {}", verdict.ruling.name(), verdict.reasons.join("; "))

@@ -405,6 +405,7 @@ fn a_forfeit_is_the_losers_fault_unless_it_is_the_incumbents() {
     };
     assert_eq!(lost(1, FailureKind::WrongValues), Ruling::Incorrect);
     assert_eq!(lost(1, FailureKind::TimedOut), Ruling::Incorrect);
+    assert_eq!(lost(1, FailureKind::TooSlow), Ruling::RolledBack);
     assert_eq!(lost(1, FailureKind::Stray), Ruling::IntegrityViolation);
     assert_eq!(lost(1, FailureKind::LateWrite), Ruling::IntegrityViolation);
     assert_eq!(lost(0, FailureKind::WrongValues), Ruling::Contaminated);

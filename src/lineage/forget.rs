@@ -14,9 +14,11 @@ pub struct Traces {
     pub references: Vec<String>,
     /// Whether its branch is there.
     pub branch: bool,
-    /// Accepted commits, and what its branch has beside them, that no other branch, local or remote, and no tag has. The campaign's
-    /// own references do not count: they go, too.
+    /// Commits that no other branch than its own, local or remote, and no tag has. The campaign's references do not count: they go,
+    /// too.
     pub only_there: usize,
+    /// Those that it has accepted and that not even its own branch has.
+    pub on_no_branch: usize,
 }
 
 impl Traces {
@@ -43,9 +45,13 @@ pub fn traces(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Res
     };
     let accepted = references::target(&repository, &references::name(campaign, "accepted"))?;
     let tips: Vec<Oid> = there.into_iter().chain(accepted).collect();
-    let counted = only_there(&repository, &tips, own.as_deref(), None);
-    let only_there = counted.map_err(failed(format!("cannot count the commits of `{campaign}`")))?;
-    Ok(Traces { references: named(&repository, campaign)?, branch: there.is_some(), only_there })
+    let base = references::target(&repository, &references::name(campaign, "base"))?;
+    let bare: Vec<Oid> = accepted.into_iter().collect();
+    let base: Vec<Oid> = base.into_iter().collect();
+    let counted = only_there(&repository, &tips, own.as_deref(), &base)
+        .and_then(|only_there| Ok((only_there, self::only_there(&repository, &bare, None, &base)?)));
+    let (only_there, on_no_branch) = counted.map_err(failed(format!("cannot count the commits of `{campaign}`")))?;
+    Ok(Traces { references: named(&repository, campaign)?, branch: there.is_some(), only_there, on_no_branch })
 }
 
 /// Deletes the references of a campaign, and `branch` before them: git refuses to while somebody has it checked out, and then
@@ -85,8 +91,12 @@ fn delete_branch(repository: &Repository, campaign: &str, branch: &str) -> Resul
     // It may have been there before the campaign.
     let base = references::target(repository, &references::name(campaign, "base"))?;
     let own = format!("refs/heads/{branch}");
-    let count = |hidden| only_there(repository, &[tip], Some(&own), hidden);
-    let before = count(None).and_then(|all| Ok(all - count(base)?));
+    // Where no branch is checked out, what is checked out keeps its commits.
+    let head = repository.head().ok().and_then(|head| head.peel_to_commit().ok()).map(|commit| commit.id());
+    let head: Vec<Oid> = head.filter(|_| repository.head_detached().unwrap_or(false)).into_iter().collect();
+    let but_its_own: Vec<Oid> = head.iter().copied().chain(base).collect();
+    let count = |hidden: &[Oid]| only_there(repository, &[tip], Some(&own), hidden);
+    let before = count(&head).and_then(|all| Ok(all.saturating_sub(count(&but_its_own)?)));
     if before.map_err(failed(format!("cannot read the branch `{branch}`")))? > 0 {
         return Err(Error::setup(format!(
             "the branch `{branch}` has commits of before the campaign that are nowhere else"
@@ -113,18 +123,16 @@ fn named(repository: &Repository, campaign: &str) -> Result<Vec<String>> {
     read().map_err(failed(format!("cannot list the references of `{campaign}`")))
 }
 
-/// How many commits below `tips` no branch but `own` and no tag has, and that are not below `hidden`.
+/// How many commits below `tips` no branch but `own` and no tag has, and that are not below one of `hidden`.
 fn only_there(
     repository: &Repository,
     tips: &[Oid],
     own: Option<&str>,
-    hidden: Option<Oid>,
+    hidden: &[Oid],
 ) -> std::result::Result<usize, git2::Error> {
     let mut walk = repository.revwalk()?;
     tips.iter().try_for_each(|tip| walk.push(*tip))?;
-    if let Some(hidden) = hidden {
-        walk.hide(hidden)?;
-    }
+    hidden.iter().try_for_each(|hidden| walk.hide(*hidden))?;
     for reference in repository.references()? {
         let reference = reference?;
         let Ok(name) = reference.name() else { continue };

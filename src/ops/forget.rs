@@ -52,8 +52,8 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let traces = lineage::traces(&workspace.root, &folder.name, branch)?;
     let aside = set_aside(&home, &folder.name);
     shell.tell(&shown(context, &folder, &target, &traces, request.branch, aside.len()));
-    if !request.branch && !traces.branch && traces.only_there > 0 {
-        let commits = count(traces.only_there, "accepted commit");
+    if !request.branch && traces.on_no_branch > 0 {
+        let commits = count(traces.on_no_branch, "accepted commit");
         return Err(Error::setup(format!("{commits} of the campaign would be lost: no branch and no tag has them"))
             .hint(format!(
                 "`git branch NAME refs/kopt/{}/accepted` keeps them, --branch removes them, too",
@@ -123,7 +123,7 @@ fn shown(context: &Context, folder: &Folder, target: &Target, traces: &Traces, b
             let fate = if branch { commits } else { format!("stays ({commits}); --branch removes it, too") };
             row("branch", format!("{name}: {fate}"));
         }
-        _ if traces.only_there > 0 => row("accepted", format!("on no branch: {commits}")),
+        _ if traces.on_no_branch > 0 => row("accepted", format!("on no branch: {commits}")),
         _ => {}
     }
     row("stays", "what was learned, in .kopt/experience; but no commit of it can be verified any more".to_owned());

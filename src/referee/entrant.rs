@@ -152,9 +152,6 @@ const OF_THE_MACHINE: [&str; 8] = [
     "Too many open files in system",
 ];
 
-/// How its compilers say that there was no memory for them: by themselves, or of a part of theirs that the system has ended.
-const OUT_OF_MEMORY: [&str; 2] = ["out of memory allocating ", "Killed signal terminated program "];
-
 /// Whether the machine and not the version is why a file could not be read or written. A file that is not there may be one that
 /// the version's generator should have made, and what is no error of the system was found in what it made.
 fn is_of_the_machine(error: &std::io::Error) -> bool {
@@ -168,8 +165,7 @@ fn could_not_go_on(output: &str) -> bool {
     let of_system = |line: &str| line.ends_with(')') && line.contains(" (os error ") && !line.contains(':');
     let is_shown = |line: &str| line.contains(" | ") || line.contains("#error") || line.contains("#warning");
     let end = |line: &str| line.rsplit(": ").next().map(|end| end.trim_matches(['\'', '.']).to_owned());
-    let no_memory = |end: &str| OUT_OF_MEMORY.iter().any(|start| end.starts_with(start));
-    let says = |line: &str| end(line).is_some_and(|end| OF_THE_MACHINE.contains(&end.as_str()) || no_memory(&end));
+    let says = |line: &str| end(line).is_some_and(|end| OF_THE_MACHINE.contains(&end.as_str()));
     of_system(output) || output.lines().any(|line| line.contains(": ") && !is_shown(line) && says(line.trim_end()))
 }
 
@@ -214,8 +210,6 @@ mod tests {
                 "/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status",
                 true,
             ),
-            ("gcc: fatal error: Killed signal terminated program cc1\ncompilation terminated.", true),
-            ("cc1: out of memory allocating 65536 bytes after a total of 409600 bytes", true),
             ("kernels/softmax.c:1:2: error: #error a: No space left on device", false),
             ("    1 | #error a: No space left on device", false),
             ("kernels/a.c:1:1: error: static assertion failed: \"a: Disk quota exceeded\"", false),

@@ -3,7 +3,7 @@
 
 use kopt_schema::message::FailureKind::{
     self, CallingConvention, Crashed, Exited, ForbiddenCall, InputModified, LateWrite, MemoryLimit, OutOfBounds,
-    Protocol, ReturnedError, Stray, TimedOut, Unwritten, WrongValues,
+    Protocol, ReturnedError, Stray, TimedOut, TooSlow, Unwritten, WrongValues,
 };
 use kopt_schema::sandbox::Defence;
 
@@ -88,7 +88,7 @@ const GROWS: &[&str] = &["`brk`", "`mmap`"];
 
 pub const MISDEEDS: &[Misdeed] = &[
     // Those that wait for a time limit first: the others run meanwhile.
-    misdeed("crawls", "CRAWLS", Loses(&[TimedOut], &["s so far, and the incumbent"])),
+    misdeed("crawls", "CRAWLS", Loses(&[TooSlow], &["s so far, and the incumbent"])),
     forbidden("stops-itself", "STOPS", &["`tgkill`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("hangs", "HANGS", &["`pause`"], Loses(&[TimedOut], &["no answer within 2.0 s"])),
     forbidden("stops-the-others", "STOPS_OTHERS", &["`getppid`"], NotFaster),

@@ -350,6 +350,7 @@ impl Ruling {
                 Self::IntegrityViolation
             }
             FailureKind::NoMemory => Self::Contaminated,
+            FailureKind::TooSlow => Self::RolledBack,
             _ => Self::Incorrect,
         }
     }

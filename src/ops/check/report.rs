@@ -95,6 +95,7 @@ const fn kind(kind: FailureKind) -> &'static str {
         FailureKind::Stray => "started threads or processes",
         FailureKind::ForbiddenCall => "made a forbidden system call",
         FailureKind::CallingConvention => "broke the calling convention",
+        FailureKind::TooSlow => "far slower",
         FailureKind::NoMemory => "no memory left on the device",
         FailureKind::Setup => "could not be run",
     }

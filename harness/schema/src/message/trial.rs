@@ -58,6 +58,8 @@ pub enum FailureKind {
     ForbiddenCall,
     /// It returned with the processor in another state than a function may leave it in.
     CallingConvention,
+    /// It took so much longer than the version that stands that measuring it was given up.
+    TooSlow,
     /// The device had no memory left for it: another process may have taken it.
     NoMemory,
     /// The harness could not run the kernel.

@@ -37,7 +37,7 @@ impl Taken {
         let far_too_long = incumbent > 0.0 && taken > BEARABLE_S.max(TIMES_THE_INCUMBENT * incumbent);
         if far_too_long {
             let message = format!("took {taken:.1} s so far, and the incumbent {incumbent:.3} s: it is far too slow");
-            return Err(Loss::new(FailureKind::TimedOut, message));
+            return Err(Loss::new(FailureKind::TooSlow, message));
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ mod tests {
         assert!(taken.add(1, 61.0).is_ok(), "the incumbent had no turn");
         taken.add(INCUMBENT, 2.0).unwrap();
         let loss = taken.add(1, 1.0).unwrap_err();
-        assert_eq!(loss.kind, FailureKind::TimedOut);
+        assert_eq!(loss.kind, FailureKind::TooSlow);
         assert!(loss.message.contains("62.0 s") && loss.message.contains("2.000 s"), "{}", loss.message);
         assert!(taken.add(2, 59.0).is_ok(), "a minute is borne");
         taken.add(INCUMBENT, 2.0).unwrap();
