@@ -184,13 +184,6 @@ impl Interrupts {
     }
 }
 
-/// Whether no process has that number any more; what is no number is nobody's.
-#[must_use]
-pub fn is_gone(number: &str) -> bool {
-    let process = number.parse::<i32>().ok().filter(|number| *number > 0).and_then(Pid::from_raw);
-    process.is_none_or(|process| matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)))
-}
-
 /// Sleeps between two looks at a running process: short enough not to be felt, long enough to cost nothing.
 pub fn pause() {
     std::thread::sleep(Duration::from_millis(10));

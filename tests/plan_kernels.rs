@@ -63,7 +63,10 @@ fn compile(name: &str, example: &Utf8Path, manifest: Manifest) -> Utf8PathBuf {
     let kernels = folder.join("kernels");
     fs::create_dir(&kernels).unwrap();
     let fixtures = Utf8Path::new(ROOT).join("tests/plan-kernels");
-    fs::copy(example.join("kernels/softmax.h"), kernels.join("softmax.h")).unwrap();
+    // The bindings for where libclang is not installed: the plan is checked against them.
+    for file in ["softmax.h", "softmax.bindings.rs"] {
+        fs::copy(example.join("kernels").join(file), kernels.join(file)).unwrap();
+    }
     for ending in ["cu", "launch.toml"] {
         fs::copy(fixtures.join(format!("{name}.{ending}")), kernels.join(format!("softmax.{ending}"))).unwrap();
     }

@@ -29,7 +29,7 @@ use kopt_schema::message::FailureKind::{
 use kopt_schema::message::{Outcome, Trial};
 use libtest_mimic::{Arguments, Completion, Failed};
 
-use Found::{Always, AtOddSizes, Never, OnPlainInputs, Once, OnlyNearListed};
+use Found::{Always, AtOddSizes, Never, OnMasks, OnPlainInputs, Once, OnlyNearListed};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -130,6 +130,8 @@ enum Found {
     OnPlainInputs(&'static [FailureKind]),
     /// In every trial of the odd shape with plain inputs, and in none of the listed one.
     AtOddSizes(&'static [FailureKind]),
+    /// In every trial of the listed shape with masked inputs.
+    OnMasks(&'static [FailureKind]),
     /// In some trial an entry of shapes close to listed ones, and in none of the odd and of the listed shape.
     OnlyNearListed(&'static [FailureKind]),
     /// In one trial an entry: the process dies or hangs, whatever the inputs.
@@ -138,7 +140,7 @@ enum Found {
 
 const HONEST: Mistake = mistake("honest", "NOTHING", Never);
 
-const MISTAKES: [Mistake; 17] = [
+const MISTAKES: [Mistake; 18] = [
     // The slow one first: the others run while it waits.
     mistake("hangs", "HANGS", Once(&[TimedOut])),
     HONEST,
@@ -160,6 +162,7 @@ const MISTAKES: [Mistake; 17] = [
         only: &["softmax"],
         ..mistake("reads-output-in-a-maximum", "MAX_OF_OUTPUT", OnPlainInputs(&[WrongValues]))
     },
+    Mistake { only: &["softmax"], ..mistake("stops-at-a-mask", "STOPS_AT_MASK", OnMasks(&[WrongValues])) },
     // Inputs are mapped for reading only there, and the driver tells no address.
     Mistake {
         on_device: OnDevice::As(Always(&[Crashed])),
@@ -254,6 +257,7 @@ fn judge(operator: &Operator, candidate: &Utf8Path, found: &Found) -> Result<(),
         Always(kinds) => [odd, listed].iter().try_for_each(|shape| check(shape).fails(&every, kinds)),
         OnPlainInputs(kinds) => [odd, listed].iter().try_for_each(|shape| check(shape).fails(&plain, kinds)),
         AtOddSizes(kinds) => check(&odd).fails(&plain, kinds).and_then(|()| check(&listed).fails(&none, &[])),
+        OnMasks(kinds) => check(&listed).fails(&|trial| distribution(trial) == "masked", kinds),
         OnlyNearListed(kinds) => {
             let failed = |trial: &Trial| trial.outcome == Outcome::Failed;
             check("/near-").fails(&failed, kinds)?;

@@ -240,6 +240,24 @@ impl Draw {
         values
     }
 
+    /// Masks part of a row: its end, as under a causal mask, its beginning, as where rows are padded on the left, a stretch in it,
+    /// or both its ends. One element stays wherever it lies, so that where a mask begins is never where a row ends.
+    fn mask(&mut self, row: &mut [f32]) {
+        let stays = self.between(0, row.len() - 1);
+        let (value, cuts) = (row[stays], [self.between(0, row.len()), self.between(0, row.len())]);
+        let (from, to) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
+        match self.between(0, MASKS - 1) {
+            0 => row[from..].fill(f32::NEG_INFINITY),
+            1 => row[..to].fill(f32::NEG_INFINITY),
+            2 => row[from..to].fill(f32::NEG_INFINITY),
+            _ => {
+                row[..from].fill(f32::NEG_INFINITY);
+                row[to..].fill(f32::NEG_INFINITY);
+            }
+        }
+        row[stays] = value;
+    }
+
     /// Puts the special numbers of a distribution into rows.
     fn plant(&mut self, values: &mut [f32], row: usize, distribution: Distribution, scales: Scales, dtype: DType) {
         for chunk in values.chunks_mut(row) {
@@ -249,11 +267,7 @@ impl Draw {
                 Distribution::Outlier => chunk[at] = round_to(self.unit().signum() * scales.outlier, dtype),
                 Distribution::Infinite if some => chunk[at] = self.unit().signum() * f32::INFINITY,
                 Distribution::NotANumber if some => chunk[at] = f32::NAN,
-                Distribution::Masked => {
-                    // Causal-like: a tail is masked, at least one element stays.
-                    let keep = self.between(1, chunk.len());
-                    chunk[keep..].fill(f32::NEG_INFINITY);
-                }
+                Distribution::Masked => self.mask(chunk),
                 Distribution::Few => {
                     let kept: Vec<(usize, f32)> =
                         (0..FEW).map(|_| self.between(0, chunk.len() - 1)).map(|at| (at, chunk[at])).collect();
@@ -265,6 +279,9 @@ impl Draw {
         }
     }
 }
+
+/// Ways in which a row is masked.
+const MASKS: usize = 4;
 
 /// What large and tiny mean for an operator's inputs.
 #[derive(Debug, Clone, Copy)]
@@ -324,6 +341,25 @@ mod tests {
                 assert_eq!(got.to_bits(), known.to_bits(), "{value:e}");
             }
         }
+    }
+
+    #[test]
+    fn a_mask_may_lie_anywhere_and_leaves_something_in_every_row() {
+        let buffer = Buffer::input("x", Role::Activation, DType::F32, 500, 97);
+        let Values::Float(values) = Draw::new(4, "x").buffer(&buffer, Distribution::Masked) else { panic!() };
+        let rows: Vec<&[f32]> = values.chunks(97).collect();
+        let is_masked = |value: &f32| *value == f32::NEG_INFINITY;
+        assert!(rows.iter().all(|row| !row.iter().all(is_masked)));
+        let count = |which: &dyn Fn(&[f32]) -> bool| rows.iter().filter(|row| which(row)).count();
+        let begins = count(&|row| row[..16].iter().all(is_masked));
+        let ends = count(&|row| row[81..].iter().all(is_masked));
+        // Whoever takes the first masked stretch for the end of its row is wrong in these.
+        let goes_on = count(&|row| {
+            let stretch = row.windows(16).position(|stretch| stretch.iter().all(is_masked));
+            stretch.is_some_and(|at| row[at + 16..].iter().any(|value| !is_masked(value)))
+        });
+        let plain = count(&|row| !row.iter().any(is_masked));
+        assert!(begins > 100 && ends > 100 && goes_on > 200 && plain < 50, "{begins} {ends} {goes_on} {plain}");
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Before an accept: both sides once more, from the files that git has, in a folder that is new, past every cache. An agent can
 //! write to the folders that rounds are compiled in; what is committed must not rest on these.
 
-use std::fs;
-
-use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, Side};
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
@@ -12,21 +9,21 @@ use super::stand::Stand;
 use super::{Campaign, bug};
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
+use crate::machine;
 use crate::manifest::Kernel;
-use crate::process;
 use crate::referee::entrant::Entrant;
 use crate::referee::trusted;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
+use crate::scratch::{self, Scratch};
 use crate::shell::Shell;
 
-/// Begins the names of such places; the number of their process follows.
+/// Begins the names of such places.
 const PLACE: &str = ".anew-";
 
 /// A place to compile versions in that is gone when it is dropped.
 pub(super) struct Anew {
-    _folder: tempfile::TempDir,
-    path: Utf8PathBuf,
+    folder: Scratch,
     stand: Stand,
 }
 
@@ -41,25 +38,24 @@ impl Anew {
 
 impl Campaign<'_> {
     pub(super) fn anew(&mut self) -> Result<Anew> {
-        sweep(&self.own);
-        let prefix = format!("{PLACE}{}-", std::process::id());
-        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&self.own).map_err(|error| {
+        scratch::sweep(&self.own, PLACE);
+        let folder = Scratch::new(&self.own, PLACE).map_err(|error| {
             Error::new(Exit::Output, format!("cannot make a folder in `{}`", self.own)).because(&error)
         })?;
-        let path = Utf8Path::from_path(folder.path()).unwrap_or(&self.own).to_owned();
+        let path = folder.path();
         let base = Revision { name: "the campaign's base".to_owned(), commit: self.target.base.clone() };
         let files = Revisions::around(&self.root, &path.join("revisions"))?.export(&base)?;
         let (stand, candidates) = (path.join("stand"), path.join("candidates"));
         let (context, kernel) = (self.context, &self.target.kernel);
         let stand = Stand::make(context, self.audience.shell(), &files, kernel, &stand, &candidates)?;
-        Ok(Anew { _folder: folder, path, stand })
+        Ok(Anew { folder, stand })
     }
 
     /// Both sides must compile to what was measured: an incumbent that was made slower is as good as a candidate that was
     /// made faster.
     ///
     /// # Errors
-    /// When one cannot be compiled, or another compiler is here now and makes other code: that is nobody's misdeed.
+    /// When one cannot be compiled, or it is made by other means now, which make other code: that is nobody's misdeed.
     pub(super) fn is_not_what_was_measured(
         &self,
         anew: &Anew,
@@ -73,7 +69,10 @@ impl Campaign<'_> {
         for (commit, name, measured) in sides {
             let side = anew.stand.compile(&self.lineage, commit, name)?.side;
             if side.code != measured.code || side.audit != measured.audit {
-                of_one_compiler(name, &side, measured)?;
+                let here = machine::facts().processor;
+                let now = Making { side: &side, tool: env!("CARGO_PKG_VERSION"), processor: &here };
+                let then = Making { side: measured, tool: &found.tool, processor: &found.machine.processor };
+                of_one_making(name, &now, &then)?;
                 return Ok(Some(format!(
                     "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
                      they were compiled from, were changed"
@@ -99,7 +98,7 @@ impl Campaign<'_> {
         let kernel = anew.stand.kernel(&self.lineage, candidate)?;
         let (version, judge) = ((kernel.member.folder.as_path(), &kernel.manifest), tools.bouts.judge()?);
         let files = tools.stand.files(&self.lineage, candidate)?;
-        let scratch = anew.path.join("sanitizers");
+        let scratch = anew.folder.path().join("sanitizers");
         let (context, interrupts, shell) = (self.context, self.interrupts, self.audience.shell());
         let find = || sanitizer::run(context, interrupts, version, judge, &scratch);
         let test =
@@ -129,27 +128,41 @@ impl Campaign<'_> {
     }
 }
 
-/// Both were made by the same compiler, by the name that it gives itself.
-fn of_one_compiler(name: &str, now: &Side, measured: &Side) -> Result<()> {
-    if now.compiler == measured.compiler {
-        return Ok(());
-    }
-    Err(Error::setup(format!("{name} is compiled by another compiler now than when it was measured"))
-        .cause(format!("then {}, now {}", measured.compiler, now.compiler))
-        .hint(
-            "the campaign is paused: put that compiler back, and `cargo kopt resume`; or begin another one with this \
-             compiler: `cargo kopt optimize --new`",
-        ))
+/// What a version was made by: any of it can make other code of the same files.
+#[derive(Debug, Clone, Copy)]
+struct Making<'a> {
+    /// Its compiler, by the name that it gives itself, and its flags.
+    side: &'a Side,
+    /// The version of the tool, which chooses flags and says what is code.
+    tool: &'a str,
+    /// Flags ask for what is best on this one.
+    processor: &'a str,
 }
 
-/// Removes what killed processes have left in `own`. What cannot be removed is left for the next one.
-fn sweep(own: &Utf8Path) {
-    for entry in own.read_dir_utf8().into_iter().flatten().flatten() {
-        let Some(rest) = entry.file_name().strip_prefix(PLACE) else { continue };
-        if rest.split('-').next().is_none_or(process::is_gone) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
+impl Making<'_> {
+    /// Its flags, but those that name a folder: that is the place it was compiled in.
+    fn flags(&self) -> String {
+        let flags: Vec<&str> = self.side.flags.iter().map(String::as_str).filter(|flag| !flag.contains('/')).collect();
+        flags.join(" ")
     }
+}
+
+/// Both were made by the same means.
+fn of_one_making(name: &str, now: &Making<'_>, then: &Making<'_>) -> Result<()> {
+    let (now_flags, then_flags) = (now.flags(), then.flags());
+    let means = [
+        ("by another compiler", then.side.compiler.as_str(), now.side.compiler.as_str()),
+        ("by another version of cargo kopt", then.tool, now.tool),
+        ("for another processor", then.processor, now.processor),
+        ("with other flags", then_flags.as_str(), now_flags.as_str()),
+    ];
+    let Some((how, before, here)) = means.into_iter().find(|(_, before, here)| before != here) else { return Ok(()) };
+    Err(Error::setup(format!("{name} is compiled {how} now than when it was measured"))
+        .cause(format!("then {before}, now {here}"))
+        .hint(
+            "the campaign is paused: put back what it was, and `cargo kopt resume`; or `cargo kopt stop` ends it without \
+             this round, and `cargo kopt optimize --new` begins another one with what is here",
+        ))
 }
 
 #[cfg(test)]
@@ -158,37 +171,36 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn what_a_killed_process_left_is_swept_and_what_another_one_works_in_is_not() {
-        let scratch = tempfile::tempdir().unwrap();
-        let own = Utf8Path::from_path(scratch.path()).unwrap();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let gone = child.id();
-        child.wait().unwrap();
-        let [left, used, others] =
-            [format!("{PLACE}{gone}-a"), format!("{PLACE}{}-a", std::process::id()), "candidates".to_owned()]
-                .map(|name| own.join(name));
-        for path in [&left, &used, &others] {
-            fs::create_dir_all(path.join("stand")).unwrap();
-        }
-        sweep(own);
-        assert!(!left.exists() && used.exists() && others.exists());
-    }
-
-    #[test]
-    fn other_code_of_another_compiler_is_told_and_of_the_same_one_is_judged() {
-        let side = |compiler: &str| Side {
+    fn other_code_that_was_made_by_other_means_is_told_and_by_the_same_ones_is_judged() {
+        let side = |compiler: &str, flags: &[&str]| Side {
             revision: "1a2b".to_owned(),
             name: "the candidate".to_owned(),
             object: String::new(),
             code: String::new(),
             compiler: compiler.to_owned(),
-            flags: Vec::new(),
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
             knobs: BTreeMap::new(),
             prepares: false,
             audit: None,
         };
-        assert!(of_one_compiler("the candidate", &side("gcc 14"), &side("gcc 14")).is_ok());
-        let error = of_one_compiler("the candidate", &side("gcc 15"), &side("gcc 14")).unwrap_err();
-        assert_eq!((error.exit(), error.failure().causes), (Exit::Setup, vec!["then gcc 14, now gcc 15".to_owned()]));
+        let measured = side("gcc 14", &["-O3", "-I/srv/one/include"]);
+        let then = Making { side: &measured, tool: "0.1.0", processor: "Some Core 9" };
+        let elsewhere = side("gcc 14", &["-O3", "-I/srv/other/include"]);
+        assert!(of_one_making("the candidate", &Making { side: &elsewhere, ..then }, &then).is_ok());
+        let (compiler, flags) = (side("gcc 15", &["-O3"]), side("gcc 14", &["-O2"]));
+        for (now, how, cause) in [
+            (Making { side: &compiler, ..then }, "by another compiler", "then gcc 14, now gcc 15"),
+            (Making { side: &flags, ..then }, "with other flags", "then -O3, now -O2"),
+            (Making { tool: "0.2.0", ..then }, "by another version of cargo kopt", "then 0.1.0, now 0.2.0"),
+            (
+                Making { processor: "Some Core 10", ..then },
+                "for another processor",
+                "then Some Core 9, now Some Core 10",
+            ),
+        ] {
+            let error = of_one_making("the candidate", &now, &then).unwrap_err();
+            assert_eq!((error.exit(), error.failure().causes), (Exit::Setup, vec![cause.to_owned()]));
+            assert_eq!(error.to_string(), format!("the candidate is compiled {how} now than when it was measured"));
+        }
     }
 }

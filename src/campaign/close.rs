@@ -1,16 +1,21 @@
 //! LEARN and REPORT: what a round leaves behind, and what came of the whole.
 
+use camino::Utf8Path;
 use kopt_schema::campaign::Event;
 use kopt_schema::campaign::event::{Learned, Reported};
-use kopt_schema::evidence::Ruling;
+use kopt_schema::evidence::{Evidence, Ruling};
+use kopt_schema::exit::Exit;
 
 use super::bouts::{self, Purpose};
 use super::validate::MATCHES;
 use super::{Campaign, bug, folder, told};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experience;
 use crate::ledger::Outcome;
 use crate::records::{self, Decision, RoundFacts};
+
+/// The evidence of the end against the beginning, in the campaign's folder.
+const TOTAL: &str = "evidence-total.json";
 
 impl Campaign<'_> {
     /// LEARN: the round's summary, a tip where there is one, and everything stored with the campaign's references.
@@ -48,22 +53,19 @@ impl Campaign<'_> {
     pub(super) fn report(&mut self) -> Result<()> {
         self.make_up_baseline()?;
         let (base, head) = (self.target.base.clone(), self.state().incumbent().to_owned());
-        let mut found = None;
+        let (mut found, mut unmeasured) = (None, None);
         if head != base && self.state().last_accepted().is_some() {
             self.audience.doing("the end against the beginning");
-            let path = self.folder.path.join("evidence-total.json");
-            let mut evidence = self.hold([&base, &head], Purpose::Total, &path)?;
-            for _ in 1..MATCHES {
-                if evidence.verdict.ruling != Ruling::Contaminated {
-                    break;
+            match self.total([&base, &head]) {
+                Ok(total) => found = Some(total),
+                Err(error) => {
+                    unmeasured = Some(self.let_go(error)?);
+                    // Of a process that was killed: no event and no report names its digest.
+                    remove_if_there(&self.folder.path.join(TOTAL))?;
                 }
-                self.disturbed(&evidence.verdict.reasons);
-                evidence = self.hold([&base, &head], Purpose::Total, &path)?;
             }
-            found = Some((told::digest_of(&path)?, evidence));
-            self.train_report([&base, &head])?;
         }
-        let report = self.whole_report(found.as_ref())?;
+        let report = self.whole_report(found.as_ref(), unmeasured)?;
         let [markdown, json] = self.folder.report();
         let data = serde_json::to_vec_pretty(&report).map_err(|error| bug("a report as JSON").because(&error))?;
         folder::write(&json, &data)?;
@@ -79,11 +81,36 @@ impl Campaign<'_> {
         }))
     }
 
+    /// The end against the beginning: the digest of the evidence, and the evidence. A training step beside it.
+    fn total(&mut self, [base, head]: [&str; 2]) -> Result<(String, Evidence)> {
+        let path = self.folder.path.join(TOTAL);
+        let mut evidence = self.hold([base, head], Purpose::Total, &path)?;
+        for _ in 1..MATCHES {
+            if evidence.verdict.ruling != Ruling::Contaminated {
+                break;
+            }
+            self.disturbed(&evidence.verdict.reasons);
+            evidence = self.hold([base, head], Purpose::Total, &path)?;
+        }
+        let digest = told::digest_of(&path)?;
+        self.train_report([base, head])?;
+        Ok((digest, evidence))
+    }
+
     /// What is left to do when the report is written. The worktree goes last: while it stands, `resume` comes here.
     pub(super) fn tidy(&mut self) -> Result<()> {
         self.write_logs()?;
         self.store_end()?;
         // The branch has everything; the folder would only go stale.
         self.lineage.remove_worktree()
+    }
+}
+
+fn remove_if_there(path: &Utf8Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::new(Exit::Output, format!("cannot remove `{path}`")).because(&error))
+        }
+        _ => Ok(()),
     }
 }

@@ -53,11 +53,21 @@ impl Home {
     /// Every campaign, by when it was made; those without a readable target are left out.
     #[must_use]
     pub fn campaigns(&self) -> Vec<(Folder, Target)> {
+        self.folders(Folder::has_begun)
+    }
+
+    /// Those that never began: whoever made them was killed before the first event, or is about to write it.
+    #[must_use]
+    pub fn unbegun(&self) -> Vec<(Folder, Target)> {
+        self.folders(|folder| !folder.has_begun())
+    }
+
+    fn folders(&self, wanted: impl Fn(&Folder) -> bool) -> Vec<(Folder, Target)> {
         let entries = fs::read_dir(self.path.join("campaigns")).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut found: Vec<(Folder, Target)> = names
             .map(|name| self.campaign(&name))
-            .filter(Folder::has_begun)
+            .filter(wanted)
             .filter_map(|folder| folder.target().ok().map(|target| (folder, target)))
             .collect();
         found.sort_by(|a, b| (&a.1.created, &a.0.name).cmp(&(&b.1.created, &b.0.name)));
@@ -90,9 +100,12 @@ impl Home {
 }
 
 impl Folder {
-    /// Whether there was ever an event: a process that was killed before the first one leaves a folder with a target.
-    fn has_begun(&self) -> bool {
-        self.events().exists() || self.path.join("rounds").exists()
+    /// Whether there was ever an event: a process that was killed before it had written the first one leaves a folder with a
+    /// target.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let has_line = || fs::read(self.events()).is_ok_and(|events| events.contains(&b'\n'));
+        self.path.join("rounds").exists() || has_line()
     }
 
     /// `manifest.toml`.

@@ -40,7 +40,7 @@ mod validate;
 mod writing;
 
 use camino::Utf8PathBuf;
-use kopt_schema::campaign::event::{Ended, StopAsked};
+use kopt_schema::campaign::event::{Ended, Reason, StopAsked};
 use kopt_schema::campaign::{Entry, Event, Target};
 use kopt_schema::exit::Exit;
 
@@ -123,6 +123,11 @@ pub enum Progress {
     WaitsForHand,
 }
 
+/// What is said of a round that was let go.
+fn undecided(why: &str) -> String {
+    format!("the campaign was stopped, and the round cannot be decided here: {why}")
+}
+
 /// Something that cannot be, and so is a bug here.
 fn bug(what: &str) -> Error {
     Error::new(Exit::Internal, format!("internal error: {what}"))
@@ -171,7 +176,12 @@ impl Campaign<'_> {
                         return Ok(Progress::WaitsForHand);
                     }
                 }
-                Phase::Validate { round, attempt } => self.validate(round, attempt)?,
+                Phase::Validate { round, attempt } => {
+                    if let Err(error) = self.validate(round, attempt) {
+                        let why = self.let_go(error)?;
+                        self.roll_back(round, Reason::Stopped, &undecided(&why))?;
+                    }
+                }
                 Phase::Learn { round } => self.learn(round)?,
                 Phase::Report => self.report()?,
                 Phase::Over => {
@@ -190,6 +200,22 @@ impl Campaign<'_> {
             Some(signal) => Err(Error::new(Exit::Locked, format!("interrupted by signal {signal}"))
                 .hint("the campaign is paused, nothing that was decided is lost: `cargo kopt resume` goes on")),
         }
+    }
+
+    /// What cannot be done here, in words, once the user has asked for the end: it is let go, and said. A campaign whose
+    /// compiler is gone, or is another one now, could be ended by nothing else. A full disk, another process and a breach of
+    /// trust stay errors.
+    fn let_go(&mut self, error: Error) -> Result<String> {
+        // Ctrl-C ends compilers, too, and gives nothing up.
+        self.go_on()?;
+        let cannot_be_done = matches!(error.exit(), Exit::Setup | Exit::NoDevice | Exit::BuildFailed);
+        if !cannot_be_done || !self.folder.stop().exists() {
+            return Err(error);
+        }
+        let failure = error.failure();
+        let why = std::iter::once(failure.message).chain(failure.causes).collect::<Vec<_>>().join(": ");
+        self.audience.shell().warn(&format!("{why}; the campaign ends without it"));
+        Ok(why)
     }
 
     /// Writes an event down, and tells.

@@ -1,8 +1,8 @@
 //! A campaign begun, or taken up again.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::campaign::event::{Began, Resumed};
-use kopt_schema::campaign::{Event, Target};
+use kopt_schema::campaign::event::{Began, Reason, Resumed};
+use kopt_schema::campaign::{Entry, Event, Target};
 use kopt_schema::exit::Exit;
 
 use super::folder::{Folder, Home, digest};
@@ -32,21 +32,38 @@ pub struct Surroundings<'a> {
 /// Begins a campaign on `kernel`, a crate of the workspace: lock, folder, branch, worktree, first event.
 ///
 /// # Errors
-/// When another one works on the kernel or is unfinished, its check is too weak, or git refuses. Nothing is left behind then but an empty folder.
+/// When another one works on the kernel or is unfinished, its check is too weak, or git refuses. Nothing is left behind then.
 pub fn begin<'a>(mut around: Surroundings<'a>, kernel: Kernel, mut target: Target) -> Result<Campaign<'a>> {
     let home = Home::of(&around.workspace.root);
     home.make()?;
     let mut lock = lock::take(&home, &target.kernel, &target.campaign)?;
     // Whatever is wrong with a queue or an agent's command is told before anything is made.
     let proposers = proposers(around.context, &target, &around.workspace.root)?;
-    let certificate = Some(certificate::of_base(&mut around, &kernel, &target)?);
+    let certificate = certificate::of_base(&mut around, &kernel, &target)?;
     let folder = free_folder(&home, &mut target)?;
-    // Its name may have a number now.
-    lock.name(&target.campaign)?;
-    let kept = folder.keep_target(&target)?;
     let worktree = home.worktree(&target.campaign);
     let sources = sources(&target, &kernel);
-    let lineage = Lineage::begin(place(&around.workspace.root, &target, &worktree, &sources))?;
+    let place = place(&around.workspace.root, &target, &worktree, &sources);
+    // Its name may have a number now.
+    let made = lock.name(&target.campaign).and_then(|()| make(place, &folder, &target, certificate));
+    let (lineage, journal, entry) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // The folder goes last: who finds it knows of the rest.
+            if lineage::abandon(place).is_ok() {
+                let _ = std::fs::remove_dir_all(&folder.path);
+            }
+            return Err(error);
+        }
+    };
+    around.audience.event(&target, journal.state(), &entry)?;
+    Ok(around.at_work(Parts { folder, target, kernel, journal, lineage, proposers, lock }))
+}
+
+/// Everything that a campaign is before its first round: the target, what it has in git, and then the first event.
+fn make(place: Place<'_>, folder: &Folder, target: &Target, certificate: String) -> Result<(Lineage, Journal, Entry)> {
+    let kept = folder.keep_target(target)?;
+    let lineage = Lineage::begin(place)?;
     let mut journal = Journal::create(&folder.events())?;
     let began = Event::Began(Began {
         campaign: target.campaign.clone(),
@@ -54,11 +71,10 @@ pub fn begin<'a>(mut around: Surroundings<'a>, kernel: Kernel, mut target: Targe
         base: target.base.clone(),
         target: kept,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        certificate,
+        certificate: Some(certificate),
     });
     let entry = journal.add(began)?;
-    around.audience.event(&target, journal.state(), &entry)?;
-    Ok(around.at_work(Parts { folder, target, kernel, journal, lineage, proposers, lock }))
+    Ok((lineage, journal, entry))
 }
 
 /// What a campaign is made of, wherever it works.
@@ -130,7 +146,15 @@ pub fn resume<'a>(mut around: Surroundings<'a>, folder: Folder) -> Result<Campai
     if let Some(stored) = lineage::evidence_of(&around.workspace.root, &target.campaign, "events.jsonl")? {
         journal::agrees(&folder.events(), &stored)?;
     }
-    let proposers = proposers(around.context, &target, &around.workspace.root)?;
+    let ends = folder.stop().exists() || journal.state().ended.is_some();
+    let proposers = match proposers(around.context, &target, &around.workspace.root) {
+        Err(error) if ends => {
+            // A queue that was deleted, or an agent that is gone, must not keep a campaign from its end.
+            around.audience.shell().warn(&format!("{error}; the campaign ends, and nobody is asked any more"));
+            Vec::new()
+        }
+        made => made?,
+    };
     let worktree = home.worktree(&target.campaign);
     let incumbent = journal.state().incumbent().to_owned();
     let kernel = of_base(&mut around, &target)?;
@@ -164,7 +188,7 @@ fn unchanged(folder: &Folder, journal: &Journal) -> Result<()> {
         }
         Some(_) => Ok(()),
         None => Err(Error::new(Exit::Locked, format!("`{}` holds no event", folder.events()))
-            .hint("the campaign was ended before it had begun: delete its folder and begin again")),
+            .hint(format!("the campaign never began: `cargo kopt forget {}` removes it", folder.name))),
     }
 }
 
@@ -243,6 +267,14 @@ impl Campaign<'_> {
                 Phase::Learn { round } => self.learn(round)?,
                 // Where this was the last one, the campaign ends with it, and whoever tried is told.
                 Phase::Analyze if self.ends()? => {}
+                Phase::Propose { round, .. } if self.folder.stop().exists() => {
+                    // There will be no other attempt, and no campaign ends with its round open.
+                    let last = self.state().open_round().and_then(|open| open.attempts.last());
+                    let refused = last.and_then(|attempt| attempt.refused.as_ref());
+                    let why = refused.map(|refused| format!(": {}", refused.message)).unwrap_or_default();
+                    let message = format!("the campaign was stopped while the round was open{why}");
+                    self.roll_back(round, Reason::Stopped, &message)?;
+                }
                 _ => return Ok(()),
             }
         }

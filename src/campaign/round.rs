@@ -98,6 +98,15 @@ impl Campaign<'_> {
         if failure.as_ref().is_none_or(|failure| failure.reason.is_put_back()) {
             self.lineage.reset(&incumbent)?;
         }
+        // A process that has taken the campaign up has compiled nothing yet that it could show. A queue looks at nothing.
+        if retry
+            && ledger::ladder(self.state().rollbacks_in_a_row()) >= ledger::Rung::Disassembly
+            && let Err(error) = self.tools()
+        {
+            let why = self.let_go(error)?;
+            self.roll_back(round, Reason::Stopped, &super::undecided(&why))?;
+            return Ok(true);
+        }
         self.audience.doing(&format!("round {round}: {name}"));
         let dossier = self.dossier()?;
         let used = self.state().used_by(&name);

@@ -5,6 +5,7 @@ use kopt_schema::FORMAT_VERSION;
 use kopt_schema::campaign::Target;
 use kopt_schema::campaign::target::{ExecutionMode, Goal, Metric, Source};
 use kopt_schema::manifest::{Shape, ShapeValue};
+use kopt_stats::Policy;
 use toml::{Table, Value};
 
 use crate::error::{Error, Result};
@@ -78,7 +79,7 @@ pub fn define(kernel: &Kernel, base: &str, wishes: &Wishes) -> Result<Target> {
 
 const SCHEMA: &str = "`cargo kopt schema target` describes every key";
 
-/// Rounds, the baseline included, where nobody says otherwise; policy `tile` ends sooner by itself.
+/// Rounds, the baseline included, where nobody says otherwise; with policy `tile` there are fewer.
 const ROUNDS: u32 = 40;
 
 fn inferred(kernel: &Kernel, base: &str) -> Result<Table> {
@@ -222,6 +223,13 @@ fn finish(table: &mut Table) {
         let branch = format!("kopt/{}", text(table, "campaign"));
         table.insert("git_branch".to_owned(), Value::String(branch));
     }
+    // What is shown and told to proposers are the rounds that there will be.
+    if text(table, "policy").parse() == Ok(Policy::Tile)
+        && let Some(rounds) = table.get("max_rounds").and_then(Value::as_integer)
+    {
+        let most = rounds.min(i64::from(ledger::TILE_ROUNDS));
+        table.insert("max_rounds".to_owned(), Value::Integer(most));
+    }
 }
 
 /// The target makes sense by itself and for this crate.
@@ -320,6 +328,17 @@ mod tests {
         assert_eq!(chosen.len(), 3, "{chosen:?}");
         assert!(chosen.contains(&"s".to_owned()), "{chosen:?}");
         assert_eq!(representative(&[&all[0]]).len(), 1);
+    }
+
+    #[test]
+    fn rounds_that_policy_tile_never_comes_to_are_not_promised() {
+        let rounds = |policy: &str, asked: u32| {
+            let text = format!("campaign = \"c\"\npolicy = \"{policy}\"\nmax_rounds = {asked}\n");
+            let mut table: Table = text.parse().unwrap();
+            finish(&mut table);
+            table.get("max_rounds").and_then(Value::as_integer)
+        };
+        assert_eq!([rounds("tile", 40), rounds("tile", 10), rounds("default", 40)], [Some(25), Some(10), Some(40)]);
     }
 
     #[test]

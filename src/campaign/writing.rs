@@ -194,14 +194,18 @@ impl Campaign<'_> {
         Some(records::Attribution::of(&rounds, &total?))
     }
 
-    /// `report.json`.
-    pub(super) fn whole_report(&self, found: Option<&(String, Evidence)>) -> Result<Report> {
+    /// `report.json`. `unmeasured` says why the end could not be held against the beginning, where that was tried.
+    pub(super) fn whole_report(
+        &self,
+        found: Option<&(String, Evidence)>,
+        unmeasured: Option<String>,
+    ) -> Result<Report> {
         let state = self.state();
         let target = &self.target;
         let ended = state.ended.as_ref().ok_or_else(|| bug("a report before the end"))?;
         let of_measured =
             |found: &&(String, Evidence)| found.1.verdict.ruling.is_measured() && found.1.forfeit.is_none();
-        let unmeasured = found.filter(|found| !of_measured(found)).map(|(_, evidence)| {
+        let without_verdict = found.filter(|found| !of_measured(found)).map(|(_, evidence)| {
             let verdict = &evidence.verdict;
             format!("{}: {}", verdict.ruling.name(), verdict.reasons.join("; "))
         });
@@ -255,7 +259,7 @@ impl Campaign<'_> {
             },
             attribution: self.attribution(total.as_ref().map(|total| total.gain)),
             total,
-            unmeasured,
+            unmeasured: unmeasured.or(without_verdict),
             training: self.training_summary(),
             chain: state.chain_gain().map(of_chain),
             applied: state.accepted().filter_map(|round| self.applied(round)).collect(),
@@ -378,9 +382,11 @@ fn finding(round: &Round) -> String {
 }
 
 fn history(round: &Round) -> HistoryRow {
+    // Without the seconds.
+    let at = round.ended_at.as_deref().map(|at| at.get(..16).unwrap_or(at).to_owned());
     HistoryRow {
         round: round.number,
-        at: String::new(),
+        at: at.unwrap_or_default(),
         status: round.name(),
         title: title(round),
         proposer: round.proposer.clone(),

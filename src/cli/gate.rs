@@ -31,12 +31,12 @@ const EXAMPLES: &str = "More examples:
 ///
 /// Slower is only what is shown to be: a slowdown beyond the tolerance by its lower bound, in all shapes together or in
 /// one, shown again by separate launches, while the base against itself shows nothing. A slowdown that is meant is allowed by
-/// a line at the end of a commit's message, `Kopt-Allow: <kernel> <reason>`, which excuses nothing else. A working tree
-/// is not gated; `cargo kopt compare` takes one.
+/// a line at the end of a commit's message, `Kopt-Allow: <kernel> <reason>`, which excuses nothing else but that a kernel is
+/// called differently than before and cannot be compared. A working tree is not gated; `cargo kopt compare` takes one.
 ///
 /// Exit codes: 0 nothing to object to, 100 slower, 103 wrong, 106 can do what none may, broke the rules of measurement or
-/// passes only by what the change edits, 104 cannot tell, 101 does not build. With several kernels the first of 106,
-/// 103, 101, 100, 104.
+/// passes only by what the change edits, 104 cannot tell, or cannot be judged or compared, 101 does not build. With several
+/// kernels the first of 106, 103, 101, 100, 104.
 ///
 /// Example: cargo kopt gate origin/main
 #[derive(Debug, clap::Args)]

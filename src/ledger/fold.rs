@@ -40,7 +40,7 @@ impl State {
         self.may_follow(entry).map_err(|why| (DamageKind::Impossible, format!("cannot follow: {why}")))?;
         self.next_number += 1;
         self.elapsed_s = entry.elapsed_s;
-        self.note(&entry.event);
+        self.note(entry);
         Ok(())
     }
 
@@ -172,8 +172,8 @@ impl State {
     }
 
     /// Takes in what may follow.
-    fn note(&mut self, event: &Event) {
-        match event.clone() {
+    fn note(&mut self, entry: &Entry) {
+        match entry.event.clone() {
             Event::Began(began) => self.began = Some(began),
             Event::Prepared(prepared) => self.prepared = Some(prepared),
             Event::TipsRead(tips) => self.tips = Some(tips),
@@ -201,11 +201,11 @@ impl State {
                 self.standing = self.rounds.len().checked_sub(1);
                 let improved = accepted.gain.gain > 0.0;
                 self.without_improvement = if improved { 0 } else { self.without_improvement + 1 };
-                self.decide(Outcome::Accepted(accepted));
+                self.decide(Outcome::Accepted(accepted), &entry.at);
             }
             Event::RolledBack(rolled_back) => {
                 self.without_improvement += 1;
-                self.decide(Outcome::RolledBack(rolled_back));
+                self.decide(Outcome::RolledBack(rolled_back), &entry.at);
             }
             Event::Learned(learned) => {
                 if let Some(round) = self.rounds.last_mut() {
@@ -229,7 +229,18 @@ impl State {
         let RoundBegan { round: number, incumbent, proposer, rollbacks } = began;
         let began_s = self.elapsed_s;
         let attempts = Vec::new();
-        Round { number, incumbent, proposer, rollbacks, attempts, outcome: None, learned: None, began_s, ended_s: None }
+        Round {
+            number,
+            incumbent,
+            proposer,
+            rollbacks,
+            attempts,
+            outcome: None,
+            learned: None,
+            began_s,
+            ended_s: None,
+            ended_at: None,
+        }
     }
 
     /// Changes an attempt of the open round, which begins if it is not there.
@@ -243,10 +254,11 @@ impl State {
         }
     }
 
-    fn decide(&mut self, outcome: Outcome) {
+    fn decide(&mut self, outcome: Outcome, at: &str) {
         if let Some(round) = self.rounds.last_mut() {
             round.outcome = Some(outcome);
             round.ended_s = Some(self.elapsed_s);
+            round.ended_at = Some(at.to_owned());
         }
     }
 

@@ -31,7 +31,7 @@ pub use chain::chain;
 pub use directions::{DirectionState, directions};
 pub use lines::{Damage, DamageKind, line, read, read_bytes};
 pub use round::{Attempt, Outcome, Round};
-pub use rules::{Momentum, Rung, after_accept, is_stagnant, ladder, termination, used_up};
+pub use rules::{Momentum, Rung, TILE_ROUNDS, after_accept, is_stagnant, ladder, termination, used_up};
 pub use similar::similar;
 pub use state::{Phase, State};
 pub use target::check;

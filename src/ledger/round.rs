@@ -28,6 +28,8 @@ pub struct Round {
     pub began_s: f64,
     /// And when it was decided.
     pub ended_s: Option<f64>,
+    /// The time of that, `YYYY-MM-DD HH:MM:SS`, UTC.
+    pub ended_at: Option<String>,
 }
 
 /// One attempt of a round.

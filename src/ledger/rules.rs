@@ -8,7 +8,7 @@ use kopt_stats::Policy;
 use super::state::{Phase, State};
 
 /// Rounds that policy `tile` allows at most, the baseline included.
-const TILE_ROUNDS: u32 = 25;
+pub const TILE_ROUNDS: u32 = 25;
 /// Rounds in a row without an improvement that end a campaign of policy `tile`.
 const TILE_PATIENCE: u32 = 2;
 /// Rollbacks in a row that are stagnation.

@@ -83,7 +83,7 @@ pub(super) fn reclaim(repository: &Repository, place: &Place<'_>, base: Oid, inc
 }
 
 /// The folder of another checkout that has the branch.
-fn checked_out(repository: &Repository, place: &Place<'_>, branch: &str) -> Option<PathBuf> {
+pub(super) fn checked_out(repository: &Repository, place: &Place<'_>, branch: &str) -> Option<PathBuf> {
     let common = repository.commondir();
     let registrations = common.join("worktrees");
     let ours = match place.mode {

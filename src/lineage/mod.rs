@@ -16,7 +16,7 @@
 //! | `candidate` | a change as a commit |
 //! | `accept` | the branch moves |
 //! | `evidence` | files beside the code, in a reference of their own |
-//! | `forget` | a campaign that is over, taken out |
+//! | `forget` | a campaign that is over, or never began, taken out |
 //! | `references` | names, identity, errors of git |
 //!
 //! # References
@@ -54,7 +54,7 @@ use kopt_schema::campaign::target::ExecutionMode;
 pub use candidate::Candidate;
 pub use changes::{Changes, Forbidden};
 pub use evidence::{campaign_of, evidence_of};
-pub use forget::{Traces, forget, traces};
+pub use forget::{Traces, abandon, forget, traces};
 pub use survey::{Survey, survey};
 pub use worktree::own_folder;
 

@@ -166,6 +166,37 @@ fn remove_if_there(folder: &Path) -> Result<()> {
     }
 }
 
+/// Removes the worktree of a beginning that went no further; `false` where the name is that of a campaign at work elsewhere.
+/// Nobody was told of it, so that it holds nobody's edit. A folder that is not this worktree stays, unless it is empty.
+pub(super) fn abandon(repository: &Repository, place: &Place<'_>) -> Result<bool> {
+    let (folder, registration) = (folder_of(place), registration(repository, place.campaign));
+    if other_user(&registration, &folder).is_some() {
+        return Ok(false);
+    }
+    release(repository, place)?;
+    let removed = Utf8PathBuf::from(format!("{folder}.removed"));
+    remove_if_there(removed.as_std_path())?;
+    if is_linked_to(&folder, &registration) {
+        // First out of sight as a whole, as at the end of a campaign.
+        fs::rename(&folder, &removed).map_err(|error| unusable("remove", &folder, &error))?;
+    } else {
+        let _ = fs::remove_dir(&folder);
+    }
+    if registration.is_dir() {
+        remove_if_there(&registration)?;
+    }
+    remove_if_there(removed.as_std_path())?;
+    Ok(true)
+}
+
+/// Whether a folder says of itself that it is the worktree of that registration.
+fn is_linked_to(folder: &Utf8Path, registration: &Path) -> bool {
+    let link = fs::read_to_string(folder.join(".git")).unwrap_or_default();
+    let Some(named) = link.strip_prefix("gitdir: ") else { return false };
+    let named = folder.as_std_path().join(named.trim_end()).canonicalize().ok();
+    named.is_some() && named == registration.canonicalize().ok()
+}
+
 /// Removes locks that a dead process left on what is the campaign's own, and says which.
 pub(super) fn release(repository: &Repository, place: &Place<'_>) -> Result<Vec<String>> {
     let mut locks = reference_locks(repository, place.campaign, place.branch);

@@ -39,19 +39,34 @@ impl Which {
     /// Every campaign of the workspace that fits, the oldest first.
     pub fn all(&self, context: &Context) -> Result<(Workspace, Vec<(Folder, Target)>)> {
         let workspace = Workspace::find(context, self.manifest_path.as_deref())?;
+        let found = self.fitting(context, &workspace, Home::of(&workspace.root).campaigns());
+        Ok((workspace, found))
+    }
+
+    /// The same, and after them those that never began.
+    pub fn all_and_unbegun(&self, context: &Context) -> Result<(Workspace, Vec<(Folder, Target)>)> {
+        let workspace = Workspace::find(context, self.manifest_path.as_deref())?;
+        let home = Home::of(&workspace.root);
+        let known = home.campaigns().into_iter().chain(home.unbegun()).collect();
+        let found = self.fitting(context, &workspace, known);
+        Ok((workspace, found))
+    }
+
+    /// Those of `known` that fit.
+    fn fitting(&self, context: &Context, workspace: &Workspace, known: Vec<(Folder, Target)>) -> Vec<(Folder, Target)> {
         let here = workspace.around(&context.cwd).filter(|member| member.is_kernel && self.name.is_none());
         let kernel = self.package.clone().or_else(|| here.map(|member| member.name.clone()));
         let fits = |(folder, target): &(Folder, Target)| {
             self.name.as_ref().is_none_or(|name| folder.name.starts_with(name.as_str()))
                 && kernel.as_ref().is_none_or(|kernel| target.kernel == *kernel)
         };
-        let mut found: Vec<(Folder, Target)> = Home::of(&workspace.root).campaigns().into_iter().filter(fits).collect();
+        let mut found: Vec<(Folder, Target)> = known.into_iter().filter(fits).collect();
         // A whole name means that campaign, and not one whose name goes on.
         let exact = |(folder, _): &(Folder, Target)| self.name.as_ref().is_some_and(|name| folder.name == *name);
         if found.iter().any(exact) {
             found.retain(exact);
         }
-        Ok((workspace, found))
+        found
     }
 
     /// The one that is meant: the newest that is unfinished where `open` asks for one, else the newest.

@@ -1,4 +1,4 @@
-//! `forget`: a campaign that is over, removed with all that it left behind.
+//! `forget`: a campaign that is over, or never began, removed with all that it left behind.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::campaign::{journal, lock};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ledger::Phase;
-use crate::lineage::{self, Traces};
+use crate::lineage::{self, Place, Traces};
 use crate::shell::table::{Align, Table};
 use crate::shell::{GOOD, Shell, count};
 use crate::workspace::Workspace;
@@ -34,7 +34,7 @@ pub struct Request {
 /// # Errors
 /// When no campaign, or more than one, is meant; when it is not over; when something cannot be removed.
 pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
-    let (workspace, found) = request.which.all(context)?;
+    let (workspace, found) = request.which.all_and_unbegun(context)?;
     let (folder, target) = only(&request.which, &workspace, found)?;
     if request.yes && request.which.name.as_ref() != Some(&folder.name) {
         return Err(Error::new(Exit::Usage, "with --yes nobody is asked, and nothing is guessed")
@@ -42,6 +42,10 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     }
     let home = Home::of(&workspace.root);
     let _held = lock::take(&home, &target.kernel, &folder.name)?;
+    // Not before the lock is held: until then its first event may be about to be written.
+    if !folder.has_begun() {
+        return forget_unbegun(shell, request, &workspace, &folder, &target);
+    }
     let over = journal::look(&folder.events())?.phase() == Phase::Over;
     if !over || !home.is_tidy(&folder.name) {
         let command = if over { "resume" } else { "stop" };
@@ -67,15 +71,49 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     lineage::forget(&workspace.root, &folder.name, branch.filter(|_| request.branch))?;
     remove(&workspace.target.join("kopt/campaigns").join(&folder.name))?;
     aside.iter().try_for_each(|folder| remove(folder))?;
-    let forgotten = home.path.join("forgotten");
-    let out_of_sight = fs::create_dir_all(&forgotten)
-        .and_then(|()| remove_if_there(&forgotten.join(&folder.name)))
-        .and_then(|()| fs::rename(&folder.path, forgotten.join(&folder.name)));
-    out_of_sight.map_err(|error| cannot_remove(&folder.path, &error))?;
-    // Also what somebody who was killed here has left.
-    remove(&forgotten)?;
+    out_of_sight(&home, &folder)?;
     shell.status("Forgotten", GOOD, &folder.name);
     Ok(Exit::Ok)
+}
+
+/// Removes one that never began: what its beginning has made, before that was killed. Nothing of it was ever judged.
+fn forget_unbegun(
+    shell: &mut Shell,
+    request: &Request,
+    workspace: &Workspace,
+    folder: &Folder,
+    target: &Target,
+) -> Result<Exit> {
+    let what = "its folder, and a worktree and a branch without a commit of its own, where they are made";
+    shell.tell(&format!("Campaign {} never began: {what}.\n", folder.name));
+    if !request.yes && !shell.confirm("that", "Remove it?")? {
+        shell.say("Nothing was removed.\n");
+        return Ok(Exit::Ok);
+    }
+    let home = Home::of(&workspace.root);
+    lineage::abandon(Place {
+        workspace: &workspace.root,
+        campaign: &folder.name,
+        branch: target.git_branch.as_deref(),
+        base: &target.base,
+        mode: target.execution_mode,
+        folder: &home.worktree(&folder.name),
+        sources: &[],
+    })?;
+    out_of_sight(&home, folder)?;
+    shell.status("Forgotten", GOOD, &folder.name);
+    Ok(Exit::Ok)
+}
+
+/// The folder goes as a whole.
+fn out_of_sight(home: &Home, folder: &Folder) -> Result<()> {
+    let forgotten = home.path.join("forgotten");
+    let moved = fs::create_dir_all(&forgotten)
+        .and_then(|()| remove_if_there(&forgotten.join(&folder.name)))
+        .and_then(|()| fs::rename(&folder.path, forgotten.join(&folder.name)));
+    moved.map_err(|error| cannot_remove(&folder.path, &error))?;
+    // Also what somebody who was killed here has left.
+    remove(&forgotten)
 }
 
 /// The one that is meant: what cannot be had back is not guessed.

@@ -17,7 +17,7 @@ use crate::shell::{Shell, units};
 /// # Errors
 /// When cargo cannot say where, or output cannot be written.
 pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exit> {
-    let (workspace, found) = which.all(context)?;
+    let (workspace, found) = which.all_and_unbegun(context)?;
     let home = Home::of(&workspace.root);
     let unreadable = home.unreadable(which.name.as_deref());
     if let Some(error) = &unreadable {
@@ -42,7 +42,9 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
     ]);
     let mut damaged = unreadable.is_some();
     for (folder, target) in found {
-        let state = match journal::look(&folder.events()) {
+        let begun = folder.has_begun();
+        let looked = if begun { journal::look(&folder.events()) } else { Ok(State::default()) };
+        let state = match looked {
             Ok(state) => state,
             Err(error) => {
                 shell.error(&error)?;
@@ -65,6 +67,7 @@ pub fn status(context: &Context, shell: &mut Shell, which: &Which) -> Result<Exi
             match (running, state.phase()) {
                 (true, _) => "running".to_owned(),
                 (false, Phase::Over) => String::new(),
+                (false, _) if !begun => format!("never began: `cargo kopt forget {}` removes it", folder.name),
                 (false, _) => "not running: `cargo kopt resume` goes on".to_owned(),
             },
         ]);

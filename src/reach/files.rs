@@ -5,12 +5,15 @@ use kopt_schema::manifest::Manifest;
 
 use super::{Aspect, Package, Snapshot};
 
-/// Text for people: changes no code, unless a source beside it includes it.
+/// Text for people: changes no code, unless a source includes it, of a kernel or in Rust.
 const DOCUMENTS: [&str; 4] = ["md", "markdown", "rst", "adoc"];
 const DOCUMENT_NAMES: [&str; 6] = ["LICENSE", "COPYING", "NOTICE", "README", "CHANGELOG", "AUTHORS"];
 
 /// Folders of a package whose files only its own tests, benches and examples are built from.
 const OF_ITSELF: [&str; 3] = ["tests", "benches", "examples"];
+
+/// Folders of a package with Rust code, which may include whatever lies beside it.
+const OF_CODE: [&str; 3] = ["src", "tests", "benches"];
 
 /// Files that compilers of kernels are given, or include.
 const SOURCES: [&str; 13] = ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "inc", "cu", "cuh", "hip", "py", "s"];
@@ -29,13 +32,26 @@ pub fn is_document(path: &Utf8Path) -> bool {
     by_name || path.extension().is_some_and(|end| DOCUMENTS.contains(&end))
 }
 
+/// Whether Rust code may include a document at `path`, as far as the path alone tells: nothing is known of packages yet.
+#[must_use]
+pub fn is_beside_code(path: &Utf8Path) -> bool {
+    path.components().any(|part| OF_CODE.contains(&part.as_str()))
+}
+
 /// What the file at `path` is to `kernel`, if anything. What manifests and lock files say is looked into elsewhere.
 pub(super) fn role(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
     // A name says nothing of what is included: beside sources a document is one of them, and so is a manifest.
     let found = surroundings(snapshot, kernel, path).or_else(|| compiled(kernel, path));
-    let read_elsewhere = is_document(path) || is_cargos(snapshot, path);
+    let read_elsewhere = (is_document(path) && !is_in_code(snapshot, path)) || is_cargos(snapshot, path);
     let found = found.or_else(|| owned(snapshot, kernel, path).filter(|_| !read_elsewhere));
     found.or_else(|| readable(kernel, path))
+}
+
+/// Whether a file lies where a package has its Rust code.
+fn is_in_code(snapshot: &Snapshot, path: &Utf8Path) -> bool {
+    let inside = snapshot.owner(path).and_then(|owner| path.strip_prefix(&owner.folder).ok());
+    let first = inside.and_then(|inside| inside.components().next());
+    first.is_some_and(|first| OF_CODE.contains(&first.as_str()))
 }
 
 /// Whether it is a manifest or the lock file, which cargo reads. Other files may be called so.
@@ -50,12 +66,17 @@ fn is_cargos(snapshot: &Snapshot, path: &Utf8Path) -> bool {
 #[must_use]
 pub fn include_roots(manifests: &[(Utf8PathBuf, String)]) -> Vec<Utf8PathBuf> {
     let of = |(folder, text): &(Utf8PathBuf, String)| -> Vec<Utf8PathBuf> {
-        let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
-        let kernel = table.get("package").and_then(|package| package.get("metadata")?.get("kopt"));
-        let roots = kernel.and_then(|kernel| kernel.get("include_roots")?.as_array());
-        roots.into_iter().flatten().filter_map(|root| Some(plain(&folder.join(root.as_str()?)))).collect()
+        named_roots(text).iter().map(|root| plain(&folder.join(root))).collect()
     };
     manifests.iter().flat_map(of).collect()
+}
+
+/// The include roots of a manifest, as it names them, whatever else is wrong with it.
+fn named_roots(text: &str) -> Vec<String> {
+    let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
+    let kernel = table.get("package").and_then(|package| package.get("metadata")?.get("kopt"));
+    let roots = kernel.and_then(|kernel| kernel.get("include_roots")?.as_array());
+    roots.into_iter().flatten().filter_map(|root| Some(root.as_str()?.to_owned())).collect()
 }
 
 /// Where a source lies in the root of the crate, its compiler can read all of it: a document, or a queue of changes.
@@ -83,10 +104,16 @@ fn surroundings(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Optio
 /// What the object is compiled from.
 fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
     let manifest = kernel.kernel.as_ref();
-    let roots = manifest.into_iter().flat_map(|manifest| &manifest.include_roots);
-    for root in roots {
-        if path.starts_with(plain(&kernel.folder.join(root))) {
+    // Of the text: one that lies in a submodule is not there, and the manifest is wrong by that.
+    for root in named_roots(&kernel.manifest) {
+        let folder = plain(&kernel.folder.join(&root));
+        if path.starts_with(&folder) {
             return Some((Aspect::Kernel, format!("is under the include root `{root}`")));
+        }
+        // What others lie below, and is told of as one that differs, is no folder.
+        if folder.starts_with(path) {
+            let why = format!("is a submodule or a link that the include root `{root}` lies behind");
+            return Some((Aspect::Kernel, why));
         }
     }
     let inside = path.strip_prefix(&kernel.folder).ok()?;
@@ -128,6 +155,14 @@ fn source_folders(manifest: &Manifest) -> impl Iterator<Item = &Utf8Path> {
 
 /// Other files of the crate, and of what it depends on.
 fn owned(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
+    let behind = |package: &&&Package| package.folder.starts_with(path);
+    if let Some(package) = snapshot.closure(kernel).iter().find(behind) {
+        let why = match package.folder == kernel.folder {
+            true => "is a submodule or a link that the crate lies behind".to_owned(),
+            false => format!("is a submodule or a link that {} lies behind, which it depends on", package.name),
+        };
+        return Some((Aspect::Judging, why));
+    }
     let owner = snapshot.owner(path)?;
     let inside = path.strip_prefix(&owner.folder).ok()?;
     let first = inside.components().next()?.as_str();
@@ -150,7 +185,8 @@ fn owned(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Option<(Aspe
 }
 
 /// A path without `..` in it.
-fn plain(path: &Utf8Path) -> Utf8PathBuf {
+#[must_use]
+pub fn plain(path: &Utf8Path) -> Utf8PathBuf {
     let mut whole = Utf8PathBuf::new();
     for part in path.components() {
         match part {

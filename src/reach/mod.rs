@@ -22,8 +22,8 @@ mod tests;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-pub use files::{include_roots, is_document, is_source};
-pub use pairs::{Pair, pairs};
+pub use files::{include_roots, is_beside_code, is_document, is_source, plain};
+pub use pairs::{Pair, pairs, still_in};
 
 /// A file that differs between two commits, relative to the repository. Both where it was changed or moved.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Which kernel crate of the base is which of the head: by name, else by folder, else by where its files went, else by what it
 //! computes, and where: one that is gone and one that is new would pass without a comparison.
 
+use camino::{Utf8Path, Utf8PathBuf};
+use toml::{Table, Value};
+
 use super::files::makes;
 use super::{Changed, Package, Snapshot};
 
@@ -81,6 +84,21 @@ pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pa
     found
 }
 
+/// The folder in which another commit has this crate, by all of its manifests: a crate of its name, or any in its folder. A kernel
+/// that only one commit's workspace knows is neither new nor gone where the other has it all the same.
+#[must_use]
+pub fn still_in(package: &Package, manifests: &[(Utf8PathBuf, String)]) -> Option<Utf8PathBuf> {
+    let is_it = |(folder, text): &&(Utf8PathBuf, String)| match text.parse::<Table>() {
+        Ok(table) => table.get("package").is_some_and(|other| {
+            let name = other.get("name").and_then(Value::as_str);
+            *folder == package.folder || name == Some(package.name.as_str())
+        }),
+        // One that is broken may be anything.
+        Err(_) => *folder == package.folder,
+    };
+    manifests.iter().find(is_it).map(|(folder, _)| folder.clone())
+}
+
 fn does_the_same(old: &Package, new: &Package) -> bool {
     let does = |package: &Package| package.kernel.as_ref().map(|kernel| (kernel.op.clone(), kernel.backend));
     does(old).is_some_and(|old| Some(old) == does(new))
@@ -90,7 +108,7 @@ fn does_the_same(old: &Package, new: &Package) -> bool {
 fn moved(old: &Package, new: &Package, changes: &[Changed]) -> usize {
     let went = |change: &&Changed| match (&change.before, &change.after) {
         (Some(before), Some(after)) => {
-            let inside = |path: &camino::Utf8Path, package: &Package| {
+            let inside = |path: &Utf8Path, package: &Package| {
                 path.strip_prefix(&package.folder).is_ok_and(|inside| makes(package, inside))
             };
             before != after && inside(before, old) && inside(after, new)

@@ -62,6 +62,11 @@ fn each_file_is_what_it_is_to_the_kernel() {
         ("ws/stats/src/lib.rs", Some((Aspect::Judging, "is a part of stats, which it depends on"))),
         ("ws/rust-toolchain.toml", Some((Aspect::Toolchain, "names the toolchain"))),
         ("rust-toolchain", Some((Aspect::Toolchain, "names the toolchain"))),
+        ("ws/crates/shared", Some((Aspect::Kernel, "is under the include root `../shared`"))),
+        ("ws/stats", Some((Aspect::Judging, "is a submodule or a link that stats lies behind, which it depends on"))),
+        ("ws/vendor", Some((Aspect::Judging, "is a submodule or a link that bounds lies behind, which it depends on"))),
+        ("ws/crates/softmax", Some((Aspect::Judging, "is a submodule or a link that the crate lies behind"))),
+        ("ws/tool", None),
         ("ws/.cargo/config.toml", Some((Aspect::Judging, "configures cargo"))),
         ("ws/stats/Cargo.toml", Some((Aspect::Judging, "is the manifest of stats, which it depends on"))),
         ("common/ops/src/lib.rs", Some((Aspect::Judging, "is a part of ops, which it depends on"))),
@@ -76,6 +81,11 @@ fn each_file_is_what_it_is_to_the_kernel() {
         ("ws/crates/softmax/README.md", None),
         ("ws/crates/softmax/kernels/NOTES.md", Some((Aspect::Kernel, "lies beside its sources"))),
         ("ws/crates/shared/NOTES.md", Some((Aspect::Kernel, "is under the include root `../shared`"))),
+        ("ws/crates/softmax/src/A.md", Some((Aspect::Judging, "is the operator: its reference, bounds and inputs"))),
+        ("ws/crates/softmax/benches/NOTES.md", Some((Aspect::Judging, "checks and times it"))),
+        ("ws/harness/src/TABLE.md", Some((Aspect::Judging, "is a part of harness, which it depends on"))),
+        ("ws/stats/tests/NOTES.md", None),
+        ("ws/harness/docs/NOTES.md", None),
         ("ws/crates/softmax/patches/01.patch", None),
         ("ws/src/main.rs", None),
         ("ws/.github/workflows/ci.yml", None),
@@ -86,6 +96,17 @@ fn each_file_is_what_it_is_to_the_kernel() {
             expected.into_iter().map(|(aspect, why)| (aspect, why.to_owned())).collect();
         assert_eq!(told(&same, &same, path), expected, "{path}");
     }
+}
+
+#[test]
+fn an_include_root_behind_a_submodule_is_reached_by_it_though_the_manifest_is_wrong_without() {
+    let mut same = snapshot();
+    let kernel = same.packages.iter_mut().find(|package| package.is_kernel).unwrap();
+    kernel.manifest = MANIFEST.replace("../shared", "../../../third_party/vec/include");
+    kernel.kernel = None;
+    let why = "is a submodule or a link that the include root `../../../third_party/vec/include` lies behind";
+    assert_eq!(told(&same, &same, "third_party/vec"), [(Aspect::Kernel, why.to_owned())]);
+    assert_eq!(told(&same, &same, "third_party/other"), []);
 }
 
 #[test]
@@ -195,6 +216,23 @@ fn kernels_are_paired_by_name_by_folder_and_by_where_their_files_went() {
         };
         let source = |path: &str| if path.ends_with(".c") { path.to_owned() } else { "softmax.c".to_owned() };
         assert_eq!(pairs(&with(&before, &source(from)), &with(&other, &source(to)), &[moved]), found, "{from}");
+    }
+}
+
+#[test]
+fn a_crate_is_found_by_its_folder_and_by_its_name_whatever_it_is() {
+    let snapshot = snapshot();
+    let softmax = snapshot.package("softmax").unwrap();
+    let named = |name: &str| format!("[package]\nname = \"{name}\"\n");
+    for (folder, text, expected) in [
+        ("ws/crates/softmax", named("other"), true),
+        ("elsewhere/softmax", named("softmax"), true),
+        ("ws/crates/softmax", "[".to_owned(), true),
+        ("ws/crates/softmax", "[workspace]\nmembers = [\"softmax\"]\n".to_owned(), false),
+        ("ws/crates/rmsnorm", named("rmsnorm"), false),
+    ] {
+        let manifests = [(Utf8PathBuf::from("ws"), ROOT.to_owned()), (Utf8PathBuf::from(folder), text)];
+        assert_eq!(still_in(softmax, &manifests).is_some(), expected, "{folder}: {}", manifests[1].1);
     }
 }
 

@@ -122,6 +122,8 @@ fn result(facts: &RoundFacts) -> String {
             format!("{}: {before} -> {after}, {}", text::line(&shape.shape), numbers::estimate(&shape.estimate))
         }));
         lines.extend(measured.failed.iter().map(|one| format!("{}: {}", text::line(&one.shape), text::line(&one.why))));
+        let left_out = measured.left_out.iter();
+        lines.extend(left_out.map(|one| format!("{}: not compared: {}", text::line(&one.shape), text::line(&one.why))));
     }
     lines.iter().map(|line| text::wrap(line, WIDTH, INDENT)).collect()
 }

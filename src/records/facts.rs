@@ -3,7 +3,7 @@
 
 use kopt_schema::campaign::event::{Baseline, Level, Reason, Refused};
 use kopt_schema::campaign::{Bucket, Proposal, Target, Training};
-use kopt_schema::evidence::{Estimate, Evidence, Ruling, Verdict};
+use kopt_schema::evidence::{Estimate, Evidence, LeftOut, Ruling, Verdict};
 
 /// One round.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +80,8 @@ pub struct Measurement {
     pub verdict: Verdict,
     /// Shapes without a time, and why.
     pub failed: Vec<FailedShape>,
+    /// Shapes that nobody asked for, and why not.
+    pub left_out: Vec<LeftOut>,
     /// SHA-256 of the evidence.
     pub evidence: String,
     /// Seconds it took.
@@ -90,15 +92,18 @@ impl Measurement {
     /// What `evidence`, whose SHA-256 is `digest`, holds.
     #[must_use]
     pub fn of(level: Level, evidence: &Evidence, digest: &str) -> Self {
-        let left_out = evidence.left_out.iter();
-        let mut failed: Vec<FailedShape> =
-            left_out.map(|one| FailedShape { shape: one.shape.clone(), why: one.why.clone() }).collect();
-        if let Some(forfeit) = &evidence.forfeit {
-            let shape = forfeit.case.clone().unwrap_or_else(|| "all".to_owned());
-            failed.push(FailedShape { shape, why: forfeit.message.clone() });
+        let failed = evidence.forfeit.iter().map(|forfeit| FailedShape {
+            shape: forfeit.case.clone().unwrap_or_else(|| "all".to_owned()),
+            why: forfeit.message.clone(),
+        });
+        Self {
+            level,
+            verdict: evidence.verdict.clone(),
+            failed: failed.collect(),
+            left_out: evidence.left_out.clone(),
+            evidence: digest.to_owned(),
+            seconds: evidence.seconds,
         }
-        let (verdict, seconds) = (evidence.verdict.clone(), evidence.seconds);
-        Self { level, verdict, failed, evidence: digest.to_owned(), seconds }
     }
 }
 

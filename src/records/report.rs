@@ -24,7 +24,11 @@ pub fn report_markdown(report: &Report) -> String {
         ("Rounds that were rolled back", rolled_back(&report.rolled_back)),
         (
             "Does it transfer to training",
-            format!("{}{}", attribution(report.attribution.as_ref()), training::report(report.training.as_ref())),
+            format!(
+                "{}{}",
+                attribution(report.attribution.as_ref()),
+                training::report(report.training.as_ref(), !report.applied.is_empty())
+            ),
         ),
         ("How sure this is", certainty(report)),
         ("What remains", remaining(report)),

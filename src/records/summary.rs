@@ -177,7 +177,8 @@ fn shape_rows(facts: &RoundFacts, measured: &Measurement) -> Vec<Vec<String>> {
     };
     let mut shapes: Vec<&str> = asked.iter().map(String::as_str).collect();
     let timed = measured.verdict.shapes.iter().map(|shape| shape.shape.as_str());
-    for shape in timed.chain(measured.failed.iter().map(|failed| failed.shape.as_str())) {
+    let failed = measured.failed.iter().map(|failed| failed.shape.as_str());
+    for shape in timed.chain(failed).chain(measured.left_out.iter().map(|left_out| left_out.shape.as_str())) {
         if !shapes.contains(&shape) {
             shapes.push(shape);
         }
@@ -194,7 +195,9 @@ fn shape_row(measured: &Measurement, shape: &str) -> Vec<String> {
         return without_time(format!("FAILED: {}", text::cell(&failed.why)));
     }
     let Some(found) = measured.verdict.shapes.iter().find(|found| found.shape == shape) else {
-        return without_time("not measured".to_owned());
+        let left_out = measured.left_out.iter().find(|left_out| left_out.shape == shape);
+        let why = left_out.map(|left_out| format!("not compared: {}", text::cell(&left_out.why)));
+        return without_time(why.unwrap_or_else(|| "not measured".to_owned()));
     };
     vec![
         text::cell(shape),

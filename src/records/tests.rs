@@ -89,6 +89,7 @@ pub(crate) fn measurement(ruling: Ruling, gain: f64) -> Measurement {
             false_accept: 0.0004,
         },
         failed: vec![FailedShape { shape: "2048x4096".to_owned(), why: "crashed | badly\nat once".to_owned() }],
+        left_out: Vec::new(),
         evidence: "ab".repeat(32),
         seconds: 75.0,
     }

@@ -34,7 +34,7 @@ fn losses(figures: &TrainingFigures) -> String {
 }
 
 /// A part of the report.
-pub(super) fn report(summary: Option<&TrainingSummary>) -> String {
+pub(super) fn report(summary: Option<&TrainingSummary>, accepted: bool) -> String {
     let Some(summary) = summary else { return "\nTraining step: not run.\n".to_owned() };
     let mut told = "\nIn a training step, forward, backward and optimizer:\n\n".to_owned();
     let mut line = |label: &str, said: &str| told.push_str(&format!("- {label}: {}\n", text::inline(said)));
@@ -58,6 +58,7 @@ pub(super) fn report(summary: Option<&TrainingSummary>) -> String {
                 line("A step before and after", &format!("{before}, {after}"));
             }
         }
+        None if accepted => line("Measured training-step gain", "not run"),
         None => line("Measured training-step gain", "nothing was accepted"),
     }
     told

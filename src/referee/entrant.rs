@@ -154,7 +154,7 @@ const OF_THE_MACHINE: [&str; 8] = [
 
 /// Whether the machine and not the version is why a file could not be read or written. A file that is not there may be one that
 /// the version's generator should have made, and what is no error of the system was found in what it made.
-fn is_of_the_machine(error: &std::io::Error) -> bool {
+fn is_of_the_system(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some() && error.kind() != std::io::ErrorKind::NotFound
 }
 
@@ -169,12 +169,36 @@ fn could_not_go_on(output: &str) -> bool {
     of_system(output) || output.lines().any(|line| line.contains(": ") && !is_shown(line) && says(line.trim_end()))
 }
 
+/// Whether a version was not compiled for the machine's sake, and not for its own.
+#[must_use]
+pub fn is_of_the_machine(error: &BuildError) -> bool {
+    match error {
+        BuildError::File { error, .. } => is_of_the_system(error),
+        BuildError::Compile { output, .. } => could_not_go_on(output),
+        _ => false,
+    }
+}
+
+/// Whether the launch plan is why: it is one of the version's sources, and a mistake in it is one of the version's. Nothing else
+/// that is compiled here is read as a manifest.
+fn is_of_the_plan(error: &BuildError, plan: Option<&str>) -> bool {
+    // Named with what it was held against behind it: a shape, or what a compiler has added.
+    let is_plan = |file: &str| plan.is_some_and(|plan| file.starts_with(plan));
+    match error {
+        BuildError::Manifest(findings) => findings.iter().any(|finding| is_plan(&finding.file)),
+        BuildError::Header { header, .. } => is_plan(header),
+        _ => false,
+    }
+}
+
 /// Which version could not be compiled, and why. A compiler that is missing, or a disk that is full, is not the version's fault.
 fn failed(version: &Version<'_>, error: &BuildError) -> Error {
     let (exit, what) = match error {
-        BuildError::File { error, .. } if is_of_the_machine(error) => (Exit::Output, "cannot be compiled here"),
-        BuildError::Compile { output, .. } if could_not_go_on(output) => (Exit::Output, "cannot be compiled here"),
+        error if is_of_the_machine(error) => (Exit::Output, "cannot be compiled here"),
         BuildError::Compile { .. } | BuildError::Include { .. } | BuildError::Prepare { .. } => {
+            (Exit::BuildFailed, "does not compile")
+        }
+        error if is_of_the_plan(error, version.kernel.manifest.launch.as_deref()) => {
             (Exit::BuildFailed, "does not compile")
         }
         BuildError::NoCompiler(_) | BuildError::NoDevice(_) => (Exit::NoDevice, "cannot be compiled here"),
@@ -191,6 +215,8 @@ fn failed(version: &Version<'_>, error: &BuildError) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use kopt_schema::Diagnostic;
+
     use super::*;
 
     #[test]
@@ -219,8 +245,27 @@ mod tests {
             assert_eq!(could_not_go_on(output), is_the_machine, "{output}");
         }
         let full = std::io::Error::from_raw_os_error(28);
-        assert!(is_of_the_machine(&full));
-        assert!(!is_of_the_machine(&std::io::Error::from_raw_os_error(2)), "a generator that made nothing");
-        assert!(!is_of_the_machine(&std::io::Error::other("no ELF")));
+        assert!(is_of_the_system(&full));
+        assert!(!is_of_the_system(&std::io::Error::from_raw_os_error(2)), "a generator that made nothing");
+        assert!(!is_of_the_system(&std::io::Error::other("no ELF")));
+    }
+
+    #[test]
+    fn a_mistake_in_a_launch_plan_is_the_version_s() {
+        let header = |file: &str| BuildError::Header { header: file.to_owned(), reason: "is wrong".to_owned() };
+        let found = |file: &str| BuildError::Manifest(vec![Diagnostic::file(file, "is wrong")]);
+        let plan = "kernels/softmax.launch.toml";
+        for (error, is_of_plan) in [
+            (found(plan), true),
+            (found("kernels/softmax.launch.toml, completed"), true),
+            (header("kernels/softmax.launch.toml, shape 64x1024"), true),
+            (header(plan), true),
+            (header("kernels/softmax.h"), false),
+            (found("Cargo.toml"), false),
+            (BuildError::NoDevice("none".to_owned()), false),
+        ] {
+            assert_eq!(is_of_the_plan(&error, Some(plan)), is_of_plan, "{error}");
+            assert!(!is_of_the_plan(&error, None), "{error}");
+        }
     }
 }

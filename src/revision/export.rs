@@ -3,22 +3,19 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, Repository};
 use kopt_schema::exit::Exit;
 
-use super::Revision;
 use super::tree::{Files, Kind};
+use super::{Revision, unreadable};
 use crate::error::{Error, Result};
-use crate::process;
+use crate::scratch::Scratch;
 
-/// Begins the names of exports that are not finished; the number of their process follows.
-const UNFINISHED: &str = ".exporting-";
-/// No export takes this long: what is older was left behind, whoever has its process number now.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// Begins the names of exports that are not finished.
+pub(super) const UNFINISHED: &str = ".exporting-";
 
 /// The folder with the commit's files under `folder`: the one that is there, if it is whole, or a new one.
 pub(super) fn ready(
@@ -35,13 +32,13 @@ pub(super) fn ready(
         Error::new(Exit::Output, format!("cannot write the files of {} to `{folder}`", revision.shown())).because(error)
     };
     fs::create_dir_all(folder).map_err(|error| no_room(&error))?;
-    let scratch = tempfile::Builder::new()
-        .prefix(&format!("{UNFINISHED}{}-", std::process::id()))
-        .tempdir_in(folder)
-        .map_err(|error| no_room(&error))?;
-    let fresh = scratch.path().join("tree");
+    let scratch = Scratch::new(folder, UNFINISHED).map_err(|error| no_room(&error))?;
+    let fresh = scratch.path().as_std_path().join("tree");
     fs::create_dir(&fresh).map_err(|error| no_room(&error))?;
-    check_out(repository, revision, &fresh).map_err(|error| no_room(&error))?;
+    check_out(repository, revision, &fresh).map_err(|error| match is_here(repository, files) {
+        true => no_room(&error),
+        false => unreadable(repository, revision, &error),
+    })?;
     drop_outward(&fresh, files).map_err(|error| no_room(&error))?;
     if let Some((path, contents)) = &files.sealed {
         fs::write(fresh.join(path), contents).map_err(|error| no_room(&error))?;
@@ -53,6 +50,17 @@ pub(super) fn ready(
         fs::rename(&fresh, &place).map_err(|error| no_room(&error))?;
     }
     Ok(place)
+}
+
+/// Whether this clone has what is in the files.
+fn is_here(repository: &Repository, files: &Files) -> bool {
+    let Ok(objects) = repository.odb() else { return true };
+    let sealed = files.sealed.as_ref().map(|(path, _)| path);
+    files.kept.iter().all(|(path, kind)| match kind {
+        // What is sealed is written here, and git never had it.
+        Kind::File(id) => sealed == Some(path) || objects.exists(*id),
+        Kind::Link(_) => true,
+    })
 }
 
 /// Writes the tree's own bytes (no filter of the user's configuration applies) and touches neither index nor
@@ -111,16 +119,4 @@ fn collect(root: &Path, inside: &Path, into: &mut BTreeSet<PathBuf>) -> std::io:
         }
     }
     Ok(())
-}
-
-/// Removes what killed runs have left in `folder`. What cannot be removed is left for the next run.
-pub(super) fn sweep(folder: &Utf8Path) {
-    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
-        let Some(rest) = entry.file_name().strip_prefix(UNFINISHED) else { continue };
-        let gone = rest.split('-').next().is_none_or(process::is_gone);
-        let age = entry.metadata().ok().and_then(|facts| facts.modified().ok()?.elapsed().ok());
-        if gone || age.is_some_and(|age| age > ABANDONED) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }

@@ -5,6 +5,7 @@
 //! user's repository, and nothing here can lose work. An export is named by its commit and holds exactly the bytes of
 //! that commit (but for one line: see `tree`); it is checked before it is used again, and may be deleted at any time.
 
+mod claimed;
 mod export;
 mod range;
 mod tree;
@@ -13,13 +14,20 @@ use camino::{Utf8Path, Utf8PathBuf};
 use git2::{BranchType, ErrorCode, Repository};
 
 use crate::error::{Error, Result};
+use crate::scratch;
 
 /// Branches and tags that are named where a revision is not found.
 const NAMED: usize = 8;
 
+/// What to do about a clone that has not all objects of its commits.
+const NOT_PARTIAL: &str =
+    "`git fetch --refetch --no-filter` gets the rest; in a workflow, leave `filter:` out of actions/checkout";
+
 /// The repository around a workspace.
 pub struct Revisions {
     repository: Repository,
+    /// The repository's folder, by the name that leads to the workspace.
+    top: Utf8PathBuf,
     /// The workspace's folder inside the repository; empty at its root.
     prefix: Utf8PathBuf,
     /// Where exports are kept.
@@ -73,7 +81,14 @@ impl Revisions {
                     "it belongs to another user: `git config --global --add safe.directory '{top}'` trusts it"
                 ))
             }
-            _ => Error::setup(format!("cannot open the git repository of `{root}`")).because(&error),
+            _ => {
+                let wrong = Error::setup(format!("cannot open the git repository of `{root}`")).because(&error);
+                // As older versions of git mark a partial clone.
+                match error.message().contains("partialclone") {
+                    true => wrong.hint(NOT_PARTIAL),
+                    false => wrong,
+                }
+            }
         })?;
         let top = repository.workdir().and_then(|top| top.canonicalize().ok());
         let inside = root.canonicalize_utf8().ok().and_then(|root| {
@@ -84,7 +99,8 @@ impl Revisions {
             return Err(Error::setup(format!("`{root}` is not among the files of its git repository"))
                 .hint("a bare repository has no files: clone it"));
         };
-        Ok(Self { repository, prefix, folder: folder.to_owned() })
+        let top = root.ancestors().nth(prefix.components().count()).unwrap_or(root).to_owned();
+        Ok(Self { repository, top, prefix, folder: folder.to_owned() })
     }
 
     /// The commit that `name` means to git: a branch, a tag, `HEAD~2`, a number.
@@ -123,7 +139,7 @@ impl Revisions {
                 .hint("the workspace was somewhere else then, or not there yet; name a later revision"));
         }
         files.seal(&self.repository, &self.prefix);
-        export::sweep(&self.folder);
+        scratch::sweep(&self.folder, export::UNFINISHED);
         let root = export::ready(&self.repository, &files, revision, &self.folder)?;
         Ok(Export { workspace: root.join(&self.prefix), left_out: files.left_out(), root })
     }
@@ -159,6 +175,27 @@ impl Revisions {
         }
         names
     }
+}
+
+/// What is said where an object of a commit cannot be read. Git fetches what a partial clone has left out once somebody asks for
+/// it; the library that reads here does not, and what it cannot read must not pass for what is not there.
+fn unreadable(repository: &Repository, revision: &Revision, error: &git2::Error) -> Error {
+    let shown = revision.shown();
+    if is_partial(repository) {
+        let wrong = Error::setup(format!("this is a partial clone: objects of {shown} are not here"));
+        return wrong.because(error).hint(NOT_PARTIAL);
+    }
+    let wrong = Error::setup(format!("cannot read the files of {shown}")).because(error);
+    match repository.is_shallow() {
+        true => wrong.hint("this clone has only a part of the history; `git fetch --unshallow` gets the rest"),
+        false => wrong.hint("`git fsck` says what is wrong with the repository"),
+    }
+}
+
+/// Whether there is a remote that keeps what this clone leaves out.
+fn is_partial(repository: &Repository) -> bool {
+    let Ok(config) = repository.config() else { return false };
+    config.entries(Some("^remote\\..*\\.promisor$")).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Whether git knows a file of a working tree: it is committed, or would be.

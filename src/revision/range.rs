@@ -1,9 +1,9 @@
 //! Two commits and what lies between them: merge bases, files that differ, messages, the default branch.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use git2::{Commit, Diff, DiffFindOptions, DiffOptions, Oid, Sort, StatusOptions};
+use git2::{Commit, Diff, DiffFindOptions, DiffOptions, ObjectType, Oid, Sort, StatusOptions};
 
-use super::{Revision, Revisions};
+use super::{Revision, Revisions, unreadable};
 use crate::error::{Error, Result};
 use crate::reach::Changed;
 
@@ -127,29 +127,86 @@ impl Revisions {
     }
 
     /// The text of a file as a commit has it; none if it is not there or no text.
-    #[must_use]
-    pub fn text(&self, revision: &Revision, path: &Utf8Path) -> Option<String> {
-        let entry = self.commit(revision).ok()?.tree().ok()?.get_path(path.as_std_path()).ok()?;
-        String::from_utf8(self.repository.find_blob(entry.id()).ok()?.content().to_vec()).ok()
+    ///
+    /// # Errors
+    /// When the commit has the file, and this clone has not what is in it.
+    pub fn text(&self, revision: &Revision, path: &Utf8Path) -> Result<Option<String>> {
+        match self.entry(revision, path)? {
+            Some((ObjectType::Blob, id)) => self.contents(revision, id),
+            _ => Ok(None),
+        }
     }
 
     /// The text of every `Cargo.toml` of a commit, with its folder.
-    #[must_use]
-    pub fn manifests(&self, revision: &Revision) -> Vec<(Utf8PathBuf, String)> {
-        let Some(root) = self.commit(revision).ok().and_then(|commit| commit.tree().ok()) else { return Vec::new() };
+    ///
+    /// # Errors
+    /// When this clone has not all of them.
+    pub fn manifests(&self, revision: &Revision) -> Result<Vec<(Utf8PathBuf, String)>> {
         let mut found = Vec::new();
-        let note = |folder: &str, entry: &git2::TreeEntry<'_>| {
-            if entry.name_bytes() == b"Cargo.toml"
-                && let Ok(blob) = self.repository.find_blob(entry.id())
-                && let Ok(text) = String::from_utf8(blob.content().to_vec())
+        for (path, kind, id) in self.entries(revision)? {
+            if kind == ObjectType::Blob
+                && path.file_name() == Some("Cargo.toml")
+                && let Some(text) = self.contents(revision, id)?
             {
-                found.push((Utf8PathBuf::from(folder.trim_end_matches('/')), text));
+                found.push((path.parent().map(Utf8Path::to_owned).unwrap_or_default(), text));
             }
-            git2::TreeWalkResult::Ok
-        };
-        // What cannot be read is no manifest of a crate either; whoever builds says so.
-        let _ = root.walk(git2::TreeWalkMode::PreOrder, note);
-        found
+        }
+        Ok(found)
+    }
+
+    /// Where a commit has other repositories, whose files it does not have.
+    ///
+    /// # Errors
+    /// When its folders cannot be read.
+    pub fn submodules(&self, revision: &Revision) -> Result<Vec<Utf8PathBuf>> {
+        let entries = self.entries(revision)?.into_iter();
+        Ok(entries.filter(|(_, kind, _)| *kind == ObjectType::Commit).map(|(path, ..)| path).collect())
+    }
+
+    /// What a commit has at a path, and its number.
+    ///
+    /// # Errors
+    /// When a folder on the way cannot be read.
+    pub(super) fn entry(&self, revision: &Revision, path: &Utf8Path) -> Result<Option<(ObjectType, Oid)>> {
+        // Folder by folder: asked for a path, the library does not tell one that is not there from one that it cannot read.
+        let mut found = (ObjectType::Tree, self.commit(revision)?.tree_id());
+        for part in path.components() {
+            if found.0 != ObjectType::Tree {
+                return Ok(None);
+            }
+            let tree = self.repository.find_tree(found.1);
+            let tree = tree.map_err(|error| unreadable(&self.repository, revision, &error))?;
+            let next = tree.get_name(part.as_str()).and_then(|entry| Some((entry.kind()?, entry.id())));
+            let Some(next) = next else { return Ok(None) };
+            found = next;
+        }
+        Ok(Some(found))
+    }
+
+    /// Everything that a commit has, folders aside, by path. What has a name that is no text cargo knows nothing of.
+    fn entries(&self, revision: &Revision) -> Result<Vec<(Utf8PathBuf, ObjectType, Oid)>> {
+        let mut found = Vec::new();
+        let mut pending = vec![(Utf8PathBuf::new(), self.commit(revision)?.tree_id())];
+        while let Some((folder, id)) = pending.pop() {
+            let tree = self.repository.find_tree(id);
+            let tree = tree.map_err(|error| unreadable(&self.repository, revision, &error))?;
+            for entry in &tree {
+                let (Ok(name), Some(kind)) = (entry.name(), entry.kind()) else { continue };
+                match kind {
+                    ObjectType::Tree => pending.push((folder.join(name), entry.id())),
+                    kind => found.push((folder.join(name), kind, entry.id())),
+                }
+            }
+        }
+        found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        Ok(found)
+    }
+
+    /// What is in a file, if it is text.
+    fn contents(&self, revision: &Revision, id: Oid) -> Result<Option<String>> {
+        let blob = self.repository.find_blob(id);
+        let blob = blob.map_err(|error| unreadable(&self.repository, revision, &error))?;
+        Ok(String::from_utf8(blob.content().to_vec()).ok())
     }
 
     /// Names of what a commit has in the folders around a path.

@@ -5,9 +5,11 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
 use git2::{IndexAddOption, IndexEntry, IndexTime, Repository, Signature};
+use kopt_schema::exit::Exit;
 use tempfile::TempDir;
 
 use super::*;
+use crate::scratch::Scratch;
 
 struct Place {
     scratch: TempDir,
@@ -216,20 +218,11 @@ fn what_a_killed_run_left_is_swept_and_what_a_running_one_makes_is_not() {
     let place = Place::new();
     place.write("Cargo.toml", "1");
     place.commit(None);
-    let folder = |name: &str| place.exports().join(name);
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    let gone = child.id();
-    child.wait().unwrap();
-    let left = folder(&format!(".exporting-{gone}-abc"));
-    let own = folder(&format!(".exporting-{}-abc", std::process::id()));
-    let old = folder(&format!(".exporting-{}-old", std::process::id()));
-    for path in [&left, &own, &old] {
-        fs::create_dir_all(path.join("tree")).unwrap();
-    }
-    let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
-    fs::File::open(&old).unwrap().set_modified(two_hours_ago).unwrap();
+    let exports = place.exports();
+    fs::create_dir_all(exports.join(".exporting-left/tree")).unwrap();
+    let own = Scratch::new(&exports, ".exporting-").unwrap();
     place.export("HEAD");
-    assert!(!left.exists() && own.exists() && !old.exists());
+    assert!(!exports.join(".exporting-left").exists() && own.path().exists());
 }
 
 #[test]
@@ -260,4 +253,35 @@ fn names_that_are_no_text_are_exported_as_they_are() {
     place.commit(None);
     let export = place.export("HEAD");
     assert_eq!(fs::read_to_string(export.root.into_std_path_buf().join(inside)).unwrap(), "contents");
+}
+
+#[test]
+fn what_a_commit_has_is_found_by_its_path_and_what_this_clone_lacks_is_no_file_that_is_not_there() {
+    let place = Place::new();
+    place.write("Cargo.toml", "1");
+    place.write("a/b/Cargo.toml", "2");
+    place.commit(Some("vendored"));
+    let revisions = place.revisions("");
+    let head = revisions.resolve("HEAD").unwrap();
+    let text = |path: &str| revisions.text(&head, Utf8Path::new(path));
+    assert_eq!(text("a/b/Cargo.toml").unwrap().as_deref(), Some("2"));
+    for path in ["a/b", "a/c/Cargo.toml", "Cargo.toml/a", "vendored", "none"] {
+        assert_eq!(text(path).unwrap(), None, "{path}");
+    }
+    let manifests = revisions.manifests(&head).unwrap();
+    assert_eq!(manifests, [(Utf8PathBuf::new(), "1".to_owned()), (Utf8PathBuf::from("a/b"), "2".to_owned())]);
+    assert_eq!(revisions.submodules(&head).unwrap(), ["vendored"]);
+    let id = git2::Oid::hash_object(git2::ObjectType::Blob, b"2").unwrap().to_string();
+    fs::remove_file(place.top().join(".git/objects").join(&id[..2]).join(&id[2..])).unwrap();
+    // Another one: the library remembers what it has read.
+    let revisions = place.revisions("");
+    assert_eq!(revisions.text(&head, Utf8Path::new("Cargo.toml")).unwrap().as_deref(), Some("1"));
+    for wrong in [revisions.text(&head, Utf8Path::new("a/b/Cargo.toml")).err(), revisions.export(&head).err()] {
+        let wrong = wrong.unwrap();
+        assert_eq!(wrong.exit(), Exit::Setup, "{wrong}");
+        assert!(wrong.to_string().starts_with("cannot read the files of HEAD ("), "{wrong}");
+    }
+    place.repository.config().unwrap().set_bool("remote.origin.promisor", true).unwrap();
+    let wrong = place.revisions("").manifests(&head).unwrap_err();
+    assert!(wrong.to_string().starts_with("this is a partial clone: objects of HEAD ("), "{wrong}");
 }

@@ -9,8 +9,8 @@ use camino::Utf8Path;
 use git2::{FileMode, ObjectType, Oid, Repository};
 use toml_edit::DocumentMut;
 
-use super::Revision;
-use crate::error::{Error, Result};
+use super::{Revision, unreadable};
+use crate::error::Result;
 
 /// What a path of a commit is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +35,7 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn of(repository: &Repository, revision: &Revision) -> Result<Self> {
-        let broken = |error: git2::Error| {
-            let wrong = Error::setup(format!("cannot read the files of {}", revision.shown())).because(&error);
-            match repository.is_shallow() {
-                true => wrong.hint("this clone has only a part of the history; `git fetch --unshallow` gets the rest"),
-                false => wrong.hint("`git fsck` says what is wrong with the repository"),
-            }
-        };
+        let broken = |error: git2::Error| unreadable(repository, revision, &error);
         let commit = Oid::from_str(&revision.commit).and_then(|id| repository.find_commit(id)).map_err(broken)?;
         let tree = commit.tree().map_err(broken)?;
         let mut files = Self { kept: BTreeMap::new(), outward: Vec::new(), sealed: None, submodules: Vec::new() };

@@ -17,6 +17,7 @@ use kopt_schema::manifest::Backend;
 
 use super::{Finding, Subject};
 use crate::error::{Error, Result};
+use crate::referee::entrant;
 
 /// One of its tools, what it is told, and how many operations a call may have under it.
 struct Tool {
@@ -52,7 +53,8 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
     let order = Order { folder: folder.to_owned(), manifest: manifest.clone() };
     let candidate = match Cache::new(scratch.join("build")).candidate(&order) {
         Ok(candidate) => candidate,
-        Err(BuildError::Compile { .. }) => return Ok(Finding::Found("it does not compile".to_owned())),
+        Err(error) if entrant::is_of_the_machine(&error) => return Err(super::not_here(&error)),
+        Err(error @ BuildError::Compile { .. }) => return Ok(Finding::Found(format!("it does not compile: {error}"))),
         Err(error) => return Err(Error::setup("cannot compile the kernel for the sanitizers").because(&error)),
     };
     let findings = std::thread::scope(|scope| {

@@ -10,10 +10,12 @@ mod device;
 mod native;
 
 use std::fs::File;
+use std::io::Read as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
+use kopt_build::BuildError;
 use kopt_build::sanitize::Cell;
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::{Class, Manifest};
@@ -35,6 +37,9 @@ pub enum Finding {
 
 /// Lines of a finding that are told.
 const LINES: usize = 12;
+
+/// Bytes that are heard of what a program prints.
+const HEARD: u64 = 16 << 20;
 
 /// A version to look at, and what is needed for it.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +97,9 @@ impl Subject<'_> {
         let until = Instant::now() + limit;
         loop {
             if let Some(status) = group.ended()? {
-                let text = std::fs::read(&said).unwrap_or_default();
+                let mut text = Vec::new();
+                // The program is the candidate's, and may print without end.
+                let _ = File::open(&said).and_then(|file| file.take(HEARD).read_to_end(&mut text));
                 return Ok(Some((status, String::from_utf8_lossy(&text).into_owned())));
             }
             if let Some(signal) = self.interrupts.signal() {
@@ -106,6 +113,11 @@ impl Subject<'_> {
             process::pause();
         }
     }
+}
+
+/// A full disk, or memory that is over, speaks against no version.
+fn not_here(error: &BuildError) -> Error {
+    Error::new(Exit::Output, "cannot compile the kernel for the sanitizers here").because(error)
 }
 
 /// The first lines that say something, from the one that `mark` knows on, without the machine's folders.

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use kopt_build::bindings;
-use kopt_build::sanitize::{Sanitized, sanitized};
+use kopt_build::sanitize::{Sanitized, idle, sanitized};
 use kopt_schema::bout::EXERCISE_ARGUMENT;
 
 use super::{Finding, Subject};
 use crate::error::{Error, Result};
 use crate::process;
+use crate::referee::entrant;
 
 /// The calls take a second or so.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -28,7 +29,8 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
             return Ok(Finding::Found(format!("{what} keeps them from looking at part of it")));
         }
         Ok(Sanitized::Unavailable(why)) => return Ok(Finding::Unavailable(why)),
-        // It did without them: whatever keeps it from being looked at is the version's own.
+        Err(error) if entrant::is_of_the_machine(&error) => return Err(super::not_here(&error)),
+        // It did without them: whatever else keeps it from being looked at is the version's own.
         Err(error) => return Ok(Finding::Found(format!("it does not compile with them: {error}"))),
     };
     let calls = scratch.join("calls");
@@ -47,10 +49,25 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         // What is leaked is looked for by ptrace, which a container may forbid; the audit refuses allocation itself.
         .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1:color=never")
         .env("UBSAN_OPTIONS", "print_stacktrace=1:color=never");
-    Ok(match subject.watched_in(Some(&cell), command, LIMIT)? {
-        Some((status, _)) if status.success() => Finding::Clean,
-        Some((_, said)) => Finding::Found(told(&said, scratch)),
-        None => Finding::Found(format!("not done within {} s", LIMIT.as_secs())),
+    let found = match subject.watched_in(Some(&cell), command, LIMIT)? {
+        Some((status, _)) if status.success() => return Ok(Finding::Clean),
+        Some((_, said)) => told(&said, scratch),
+        None => format!("not done within {} s", LIMIT.as_secs()),
+    };
+    Ok(match why_nothing_runs(subject)? {
+        Some(why) => Finding::Unavailable(format!("no program with sanitizers runs here: {why}")),
+        None => Finding::Found(found),
+    })
+}
+
+/// What an empty program under the sanitizers says that does not run either. Asked only where something was found.
+fn why_nothing_runs(subject: &Subject<'_>) -> Result<Option<String>> {
+    let Subject { folder, manifest, scratch, .. } = *subject;
+    let Some(cell) = idle(folder, manifest, &scratch.join("build")) else { return Ok(None) };
+    Ok(match subject.watched_in(Some(&cell), Command::new(cell.program()), LIMIT)? {
+        Some((status, _)) if status.success() => None,
+        Some((_, said)) => Some(told(&said, scratch)),
+        None => Some(format!("an empty one is not done within {} s", LIMIT.as_secs())),
     })
 }
 

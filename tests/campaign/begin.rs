@@ -51,6 +51,32 @@ fn a_target_file_is_taken_and_its_typos_are_found() {
 }
 
 #[test]
+fn a_beginning_that_fails_leaves_nothing_behind() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    let before = stage.checkout();
+    // Where git keeps what it knows of worktrees nothing can be made.
+    let registrations = stage.sandbox.path(".git/worktrees");
+    fs::write(&registrations, "a file of somebody's").unwrap();
+    stage.optimize(&["--patches", &patches]).exits(96).says("worktrees");
+    let repository = stage.repository();
+    let left = |pattern: &str| repository.references_glob(pattern).unwrap().count();
+    assert_eq!((left("refs/heads/kopt/*"), left("refs/kopt/*")), (0, 0));
+    let folders = |path: &str| {
+        let entries = fs::read_dir(stage.path(path)).unwrap().flatten();
+        entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    for path in [".kopt/campaigns", ".kopt/worktrees"] {
+        assert_eq!(folders(path), Vec::<std::path::PathBuf>::new());
+    }
+    assert_eq!(stage.checkout(), before);
+    assert_eq!(fs::read_to_string(&registrations).unwrap(), "a file of somebody's");
+    fs::remove_file(&registrations).unwrap();
+    stage.optimize(&["--patches", &patches]).exits(0).says("ACCEPTED");
+    stage.last().is_over();
+}
+
+#[test]
 fn outside_of_git_there_is_no_campaign() {
     let stage = Stage::new();
     let patches = one_gain(&stage);

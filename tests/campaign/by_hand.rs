@@ -146,3 +146,20 @@ fn an_edit_after_a_try_that_was_killed_is_tried_after_it() {
     stage.kopt(&["stop"]).exits(0);
     campaign.is_over();
 }
+
+#[test]
+fn a_try_that_is_refused_while_the_campaign_is_stopped_ends_both() {
+    let stage = Stage::new();
+    let name = waiting(&stage);
+    edit(&stage, &name, "TIME=1.000;\";", "TIME=0.900;\"");
+    attempt(&stage, "Eight lanes").exits(101);
+    let campaign = stage.campaign(&name);
+    // As `stop` leaves it for the try that is at work.
+    fs::write(campaign.path("stop"), "stop\n").unwrap();
+    let said = answer(&stage, &attempt(&stage, "Eight lanes").exits(100));
+    assert_eq!((said["outcome"].as_str(), said["why"].as_str()), (Some("rolled-back"), Some("stopped")), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("does not compile"), "{said}");
+    assert_eq!(campaign.refusals(2), ["build"; 2]);
+    assert_eq!((campaign.words(), campaign.termination()), (vec!["stopped".to_owned()], "stopped".to_owned()));
+    campaign.is_over();
+}

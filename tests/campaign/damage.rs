@@ -3,7 +3,11 @@
 
 use std::fs;
 
+use cargo_kopt::campaign::folder::digest;
+use serde_json::Value;
+
 use crate::history::somebody;
+use crate::sandbox::Ran;
 use crate::stage::{Campaign, Queue, Stage, header};
 
 /// A campaign that is over after two accepted rounds: a queue of two patches, and one that slows down between them.
@@ -194,4 +198,74 @@ fn a_round_whose_branch_moved_before_it_was_written_down_stays_accepted() {
     assert_eq!(campaign.words(), ["accepted", "slower", "accepted"]);
     assert_eq!(campaign.commits()[1], other);
     campaign.is_over();
+}
+
+/// The same campaign as if its process had ended after the third measurement, before anything was done about an accept.
+fn measured(stage: &Stage, campaign: &Campaign<'_>) -> String {
+    let first = campaign.commits()[0];
+    let events = cut(stage, campaign, "measured", 3);
+    let repository = stage.repository();
+    for name in [format!("refs/heads/kopt/{}", campaign.name), format!("refs/kopt/{}/accepted", campaign.name)] {
+        repository.reference(&name, first, true, "").unwrap();
+    }
+    events
+}
+
+/// That the campaign was stopped with its last round undecided, for this reason.
+#[track_caller]
+fn was_let_go(campaign: &Campaign<'_>, why: &str) {
+    assert_eq!(campaign.words(), ["accepted", "slower", "stopped"], "{:#?}", campaign.outcomes());
+    assert_eq!(campaign.termination(), "stopped");
+    assert_eq!(campaign.commits().len(), 1);
+    let said = &campaign.outcomes()[2].message;
+    assert!(said.contains("the round cannot be decided here") && said.contains(why), "{said}");
+    let summary = campaign.read("rounds/round-4/summary.md");
+    assert!(summary.contains("- Root cause: the campaign was stopped, and the round cannot be"), "{summary}");
+    campaign.is_over();
+}
+
+#[test]
+fn a_campaign_whose_compiler_is_another_one_now_is_paused_and_can_be_stopped() {
+    let stage = Stage::new();
+    let campaign = finished(&stage);
+    let events = measured(&stage, &campaign);
+    // As if the candidate had been measured as another compiler makes it.
+    let path = campaign.path("rounds/round-4/evidence.json");
+    let before = fs::read(&path).unwrap();
+    let mut evidence: Value = serde_json::from_slice(&before).unwrap();
+    for side in ["incumbent", "candidate"] {
+        evidence[side]["compiler"] = Value::from("cc of last year");
+        evidence[side]["code"] = Value::from("00".repeat(32));
+    }
+    let after = serde_json::to_vec_pretty(&evidence).unwrap();
+    fs::write(&path, &after).unwrap();
+    let named = events.replace(&digest(&before), &digest(&after));
+    assert_ne!(named, events);
+    fs::write(campaign.path("events.jsonl"), named).unwrap();
+    let ran = stage.kopt(&["resume"]).exits(96).says("is compiled by another compiler now");
+    ran.says("then cc of last year").says("`cargo kopt stop` ends it without this round");
+    assert_eq!(campaign.words(), ["accepted", "slower"], "nothing is decided");
+    stage.kopt(&["stop"]).exits(0).says("the campaign ends without it").says("T4: stopped by the user");
+    was_let_go(&campaign, "by another compiler");
+    // What stands compiles here, and is held against the beginning.
+    let report: Value = serde_json::from_str(&campaign.read("report.json")).unwrap();
+    assert!(report["total"].is_object() && report["unmeasured"].is_null(), "{report}");
+}
+
+#[test]
+fn a_campaign_whose_compiler_is_gone_is_paused_and_can_be_stopped() {
+    let stage = Stage::new();
+    let campaign = finished(&stage);
+    measured(&stage, &campaign);
+    let without = |command: &str| Ran::of(stage.command(&[command]).env("CC", "/no/such/compiler"));
+    without("resume").exits(97).says("cannot be compiled here");
+    assert_eq!(campaign.words(), ["accepted", "slower"], "nothing is decided");
+    without("stop").exits(0).says("the campaign ends without it").says("T4: stopped by the user");
+    was_let_go(&campaign, "cannot be compiled here");
+    // Nor can the end be held against the beginning, and what was measured the first time is not told for it.
+    let report: Value = serde_json::from_str(&campaign.read("report.json")).unwrap();
+    assert!(report["unmeasured"].as_str().unwrap().contains("cannot be compiled here"), "{report}");
+    assert!(report["total"].is_null(), "{report}");
+    assert!(campaign.read("report.md").contains("the total was not measured**"));
+    assert!(!campaign.path("evidence-total.json").exists());
 }

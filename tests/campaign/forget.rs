@@ -95,6 +95,37 @@ fn a_campaign_that_is_not_over_is_not_removed() {
 }
 
 #[test]
+fn a_campaign_that_was_killed_before_its_first_event_is_told_and_removed() {
+    let stage = Stage::new();
+    let checkout = stage.checkout();
+    stage.optimize(&["--by-hand"]).exits(0);
+    let campaign = stage.last();
+    let name = campaign.name.clone();
+    // As its process left it that was killed while it wrote the first event.
+    let began = campaign.read("events.jsonl");
+    for folder in ["rounds", "logs"] {
+        fs::remove_dir_all(campaign.path(folder)).unwrap();
+    }
+    fs::write(campaign.path("events.jsonl"), &began[..20]).unwrap();
+    let own = format!("refs/kopt/{name}/");
+    stage.repository().find_reference(&format!("{own}evidence")).unwrap().delete().unwrap();
+    assert_eq!(references(&stage, &own), [format!("{own}base")]);
+
+    stage.kopt(&["status"]).exits(0).answers(&format!("never began: `cargo kopt forget {name}` removes it"));
+    stage.kopt(&["resume"]).exits(96).says("there is no campaign");
+    stage.kopt(&["forget", &name]).exits(2).says("never began").says("nobody is there to confirm that");
+    assert_eq!(references(&stage, &own), [format!("{own}base")]);
+    stage.kopt(&["forget", &name, "--yes"]).exits(0).says("Forgotten");
+    assert_eq!(references(&stage, &own), Vec::<String>::new());
+    assert_eq!(references(&stage, "refs/heads/kopt/"), Vec::<String>::new());
+    assert!(!stage.path(&format!(".kopt/campaigns/{name}")).exists());
+    assert!(!stage.path(&format!(".kopt/worktrees/{name}")).exists());
+    assert!(!stage.repository().path().join("worktrees").join(format!("kopt-{name}")).exists());
+    assert_eq!(stage.checkout(), checkout);
+    stage.kopt(&["status"]).exits(0).answers("No campaign");
+}
+
+#[test]
 fn accepted_commits_that_no_branch_has_are_not_lost_unasked() {
     let stage = Stage::new();
     let patches = one_gain(&stage);

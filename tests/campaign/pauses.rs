@@ -1,6 +1,7 @@
 //! Campaigns that are paused, stopped, or meet another one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -171,6 +172,83 @@ fn a_campaign_whose_crate_is_not_checked_out_any_more_can_be_ended() {
     stage.sandbox.write("Cargo.toml", &root);
     fs::remove_dir_all(stage.sandbox.path("other")).unwrap();
     stage.kopt(&["stop", &campaign.name]).exits(0).says("T4: stopped by the user");
+    campaign.is_over();
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn who_is_asked_after_three_rollbacks_and_a_pause_is_given_the_disassembly() {
+    if std::process::Command::new("objdump").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no objdump");
+        return;
+    }
+    let stage = Stage::new();
+    let asked = stage.aside("asked");
+    let script = format!(
+        r#"case "$1" in
+            2) takes 1.100; say "Prefetch rows" "The second read misses." ;;
+            3) takes 1.200; say "Eight lanes" "Lanes work side by side." ;;
+            4) takes 1.300; say "Wider tile" "Fewer loads come of it." ;;
+            *) test -e "{0}" || {{ touch "{0}"; exec sleep 600; }}
+               takes 0.900; say "Fuse both passes" "Memory is passed once." ;;
+        esac"#,
+        asked.display()
+    );
+    let agent = agent(&stage, &script);
+    let mut command = stage.command(&["optimize", "--yes", "--agent", &agent, "--max-rounds", "5"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupted_at_work(child, &asked);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["slower"; 3], "{:#?}", campaign.outcomes());
+    stage.kopt(&["resume"]).exits(0);
+    assert!(campaign.read("rounds/round-5/prompt.md").contains("### Disassembly of the version that stands"));
+    assert_eq!(campaign.words()[3..], ["accepted"], "{:#?}", campaign.outcomes());
+    campaign.is_over();
+}
+
+/// Ends a campaign by Ctrl-C once its agent has made that file.
+#[track_caller]
+fn interrupted_at_work(child: Child, asked: &std::path::Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while !asked.exists() {
+        assert!(Instant::now() < deadline, "it was never asked");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    ended(child).exits(105);
+}
+
+#[test]
+fn a_campaign_whose_queue_is_gone_can_be_stopped_and_forgotten() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    stage.optimize(&["--patches", &patches, "--by-hand"]).exits(0).says("Waiting");
+    let campaign = stage.last();
+    fs::remove_dir_all(&patches).unwrap();
+    stage.kopt(&["resume"]).exits(96).says("cannot read the patches");
+    let ran = stage.kopt(&["stop"]).exits(0).says("cannot read the patches").says("nobody is asked any more");
+    ran.says("T4: stopped by the user");
+    assert_eq!(campaign.words(), ["accepted"]);
+    campaign.is_over();
+    stage.kopt(&["forget", &campaign.name, "--yes"]).exits(0).says("Forgotten");
+}
+
+#[test]
+fn a_round_whose_agent_is_gone_ends_with_the_campaign_that_is_stopped() {
+    let stage = Stage::new();
+    let asked = stage.aside("asked");
+    let program = stage.aside("agent");
+    fs::write(&program, format!("#!/bin/sh\ntouch '{}'; exec sleep 600\n", asked.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = format!("'{}' {{prompt_file}}", program.display());
+    let mut command = stage.command(&["optimize", "--yes", "--agent", &agent]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupted_at_work(child, &asked);
+    fs::remove_file(&program).unwrap();
+    stage.kopt(&["resume"]).exits(96).says("there is no program");
+    stage.kopt(&["stop"]).exits(0).says("nobody is asked any more").says("T4: stopped by the user");
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["stopped"]);
     campaign.is_over();
 }
 

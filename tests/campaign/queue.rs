@@ -152,6 +152,9 @@ fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {
         assert_eq!(summary.contains("which was rolled back"), round == 4, "{summary}");
     }
     assert!(!page.contains("cannot be shown"), "all evidence is there");
+    let (log, first) = (campaign.read("logs/optimize.md"), &campaign.all("accepted")[0]);
+    let at = &first["at"].as_str().unwrap()[..16];
+    assert!(log.contains(&format!("| 2 | {at} | ACCEPTED | Vectorise the loop |")), "{log}");
     stage.kopt(&["status"]).exits(0).answers("over").answers("13/40");
 }
 

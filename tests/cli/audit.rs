@@ -36,8 +36,8 @@ fn a_kernel_that_remembers_is_refused_with_its_rule_and_place() {
 /// The same crate for a device: where its compiler is installed its registers are told of, elsewhere what is missing.
 #[test]
 fn what_device_functions_take_is_shown_and_told() {
-    let kernel =
-        "#include \"kopt_device.h\"\nextern \"C\" __global__ void softmax_rows(float *y) { y[threadIdx.x] = 1.0f; }\n";
+    let kernel = "#include \"kopt_device.h\"\n#include \"softmax.h\"\n\
+        extern \"C\" __global__ void softmax_rows(softmax_args args) { args.y[threadIdx.x] = 1.0f; }\n";
     let lacking =
         [("cuda", "cu", kopt_build::toolchain::nvcc().err()), ("hip", "hip", kopt_build::toolchain::hipcc().err())];
     for (backend, extension, lacking) in lacking {

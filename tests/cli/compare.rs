@@ -305,6 +305,15 @@ fn a_workspace_in_a_folder_of_the_repository_is_compared_from_anywhere() {
     sandbox.kopt_in("deep/er/kernels", &["compare", "HEAD", "--quick", "--seed", "5eed"]).exits(0).says("ACCEPTED");
 }
 
+#[test]
+fn what_is_committed_where_the_tool_keeps_its_own_ends_it() {
+    let sandbox = changed(&[]);
+    sandbox.write(".gitignore", "");
+    sandbox.write("target/kopt/candidates/0/candidate.json", "{}");
+    commit(&sandbox);
+    compare(&sandbox, &["HEAD"]).exits(106).says("has `target/kopt` in git");
+}
+
 /// Cargo takes two exports of one workspace for the same packages, and the older one's files for built.
 #[test]
 fn the_judge_is_always_that_of_the_base() {

@@ -1,5 +1,6 @@
 //! Kernels that could cheat, and what reading their code says of each: it does not take a clock, nor that they are caught.
 
+use crate::sandbox::Ran;
 use crate::stage::{ALPHA, MARK, Stage};
 
 const RETURN: &str = "    return 0;";
@@ -92,4 +93,41 @@ fn no_change_allows_itself_anything() {
         stage.edit(ALPHA, MARK, "TIME=0.900;");
     });
     stage.gate(&head, &[]).exits(0).says("PASSED: alpha faster");
+}
+
+/// A version that was compiled once is not compiled again: whoever could bring the result along would be what it says.
+#[test]
+fn what_is_committed_where_the_tool_keeps_its_own_is_not_believed() {
+    let stage = Stage::new();
+    let shown = |stage: &Stage| stage.write(".gitignore", "opened\n");
+    let compiled = stage.request("compiled", |stage| {
+        shown(stage);
+        stage.edit(ALPHA, MARK, "TIME=1.300;");
+        stage.write("target/kopt/candidates/0/candidate.json", "{}");
+    });
+    let ran = stage.gate(&compiled, &[]).exits(106).says("has `target/kopt` in git");
+    ran.says("git rm -r --cached target/kopt");
+    let _ = std::fs::remove_dir_all(stage.path("target"));
+    let linked = stage.request("a link", |stage| {
+        shown(stage);
+        stage.write("shipped/kopt/candidates/0/candidate.json", "{}");
+        std::os::unix::fs::symlink("shipped", stage.path("target")).unwrap();
+    });
+    stage.gate(&linked, &[]).exits(106).says("has `target` in git");
+    let _ = std::fs::remove_file(stage.path("target"));
+    // Other files of the target folder are nobody's.
+    let other = stage.request("another", |stage| {
+        shown(stage);
+        stage.write("target/tables/sines.bin", "0");
+    });
+    stage.gate(&other, &[]).exits(0).says("the change reaches no kernel");
+    // A folder that cargo's configuration names.
+    stage.write(".cargo/config.toml", "[build]\ntarget-dir = \"shipped\"\n");
+    stage.write("shipped/kopt/candidates/0/candidate.json", "{}");
+    stage.commit("built elsewhere");
+    Ran::of(&mut stage.command(&["gate", "--base", "HEAD~1"])).exits(106).says("has `shipped/kopt` in git");
+    std::fs::remove_dir_all(stage.path("shipped")).unwrap();
+    stage.commit("which is taken away again");
+    let ran = Ran::of(&mut stage.command(&["gate", "--base", "HEAD~1"])).exits(0);
+    ran.says("the change reaches no kernel");
 }

@@ -73,6 +73,25 @@ fn a_shallow_clone_is_told_how_to_get_the_rest() {
 }
 
 #[test]
+fn what_a_partial_clone_has_not_is_not_taken_for_what_is_not_there() {
+    let stage = Stage::new();
+    let head = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    let repository = stage.repository();
+    repository.config().unwrap().set_bool("remote.origin.promisor", true).unwrap();
+    let base = repository.head().unwrap().peel_to_tree().unwrap();
+    // The manifest of the base's workspace, without which every kernel would be new, and a file of its export.
+    for path in ["Cargo.toml", ALPHA] {
+        let id = base.get_path(std::path::Path::new(path)).unwrap().id().to_string();
+        let file = stage.path(&format!(".git/objects/{}/{}", &id[..2], &id[2..]));
+        let kept = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let ran = stage.gate(&head, &[]).exits(96).says("this is a partial clone: objects of main (");
+        ran.says("git fetch --refetch --no-filter");
+        std::fs::write(&file, kept).unwrap();
+    }
+}
+
+#[test]
 fn what_is_not_committed_is_not_gated_and_that_is_said() {
     let stage = Stage::new();
     stage.write("README.md", "words\n");

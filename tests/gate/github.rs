@@ -49,6 +49,34 @@ fn the_event_says_what_the_base_is() {
 }
 
 #[test]
+fn a_base_that_is_checked_out_is_not_taken_for_the_pull_request() {
+    let stage = Stage::new();
+    let request = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    let repository = stage.repository();
+    let base = repository.head().unwrap().target().unwrap().to_string();
+    let gate = |name: &str, request: &str| {
+        let event = json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": request } } });
+        stage.write("target/event.json", &event.to_string());
+        let mut command = stage.command(&["gate", "--seed", "5eed"]);
+        command.env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", stage.path("target/event.json"));
+        Ran::of(&mut command)
+    };
+    let (target, fork) = ("pull_request_target", "1".repeat(40));
+    for (name, request) in [(target, &request), (target, &fork), ("pull_request", &request)] {
+        let ran = gate(name, request).exits(96).says("what is checked out is the base, not the pull request");
+        ran.says("github.event.pull_request.head.sha");
+    }
+    gate(target, &base).exits(0).says("base and head are the same commit");
+    // The base has gone on, and what came since is not what was asked for.
+    stage.write("README.md", "words\n");
+    stage.commit("words, on main");
+    gate(target, &request).exits(96).says("what is checked out is the base");
+    repository.set_head_detached(git2::Oid::from_str(&request).unwrap()).unwrap();
+    repository.checkout_head(Some(git2::build::CheckoutBuilder::new().force())).unwrap();
+    gate(target, &request).exits(100).says("alpha REGRESSED");
+}
+
+#[test]
 fn workflows_are_written_once_and_replaced_only_by_force() {
     let stage = Stage::new();
     let init = |arguments: &[&str]| {

@@ -1,7 +1,10 @@
 //! Pull requests of known truth, and what the gate says of each.
 
+use git2::build::TreeUpdateBuilder;
 use serde_json::Value;
 
+use crate::history::somebody;
+use crate::sandbox::Ran;
 use crate::stage::{ALPHA, BETA, MARK, Stage};
 
 /// The messages about kernels.
@@ -155,11 +158,41 @@ fn what_lies_elsewhere_or_has_another_name_reaches_the_kernel_all_the_same() {
     let bounds = stage.request("bounds", |stage| stage.write("vendor/bounds/src/lib.rs", "//! Wider.\n"));
     let ran = stage.gate(&bounds, &[]).exits(0).says("is a part of bounds, which it depends on");
     ran.says("alpha same code").says("the change edits what judges it");
+    // Rust code includes what lies beside it by any name.
+    let data = stage.request("a table", |stage| stage.write("vendor/bounds/src/TABLE.md", "1e-3\n"));
+    let ran = stage.gate(&data, &[]).exits(0).says("is a part of bounds, which it depends on");
+    ran.says("the change edits what judges it");
     for path in ["include/more/Cargo.toml", "include/SECOND.md"] {
         let slower = stage.request(path, |stage| stage.edit(path, "1.000", "1.200"));
         let kernels = kernels(&stage, &slower, &[100]);
         assert_eq!(kernels[0]["outcome"], "regressed", "{path}: {}", kernels[0]);
     }
+}
+
+/// A repository has only the number of a submodule's commit, and none of its files.
+#[test]
+fn a_kernel_that_includes_from_a_submodule_is_not_judged() {
+    let stage = Stage::new();
+    let table = "[package.metadata.kopt]\n";
+    let root = format!("{table}include_roots = [\"../../third_party/vec/include\"]\n");
+    stage.edit("crates/alpha/Cargo.toml", table, &root);
+    stage.commit("includes from elsewhere");
+    let repository = stage.repository();
+    let with = |parent: git2::Oid, number: &str, message: &str| {
+        let parent = repository.find_commit(parent).unwrap();
+        let number = git2::Oid::from_str(&number.repeat(40)).unwrap();
+        let mut update = TreeUpdateBuilder::new();
+        update.upsert("third_party/vec", number, git2::FileMode::Commit);
+        let tree = update.create_updated(&repository, &parent.tree().unwrap()).unwrap();
+        let (tree, who) = (repository.find_tree(tree).unwrap(), somebody());
+        repository.commit(None, &who, &who, message, &tree, &[&parent]).unwrap()
+    };
+    let base = with(repository.head().unwrap().target().unwrap(), "1", "a submodule");
+    let head = with(base, "2", "a newer one");
+    let ran = Ran::of(&mut stage.command(&["gate", "--base", &base.to_string(), "--head", &head.to_string()]));
+    let ran = ran.exits(104).says("third_party/vec is a submodule or a link that the include root");
+    let ran = ran.says("alpha NOT JUDGED: `third_party/vec` is a submodule, which is not exported");
+    ran.says("`third_party/vec` is a submodule: not supported");
 }
 
 #[test]
@@ -221,6 +254,14 @@ fn what_this_machine_could_compile_and_does_not_build_fails() {
         let kernels = kernels(&stage, &head, &[101]);
         assert_eq!(kernels[0]["outcome"], "does-not-build", "{}", kernels[0]);
     }
+    // What did not build before is not the change's doing, and nothing is known of it either.
+    stage.edit(ALPHA, "return 0;", "retrun 0;");
+    stage.commit("broken");
+    let still = stage.request("still broken", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
+    let ran = stage.gate(&still, &[]).exits(104).says("alpha NOT JUDGED: the head's version does not compile");
+    ran.says("nor does the base's version");
+    let mended = stage.request("mended", |stage| stage.edit(ALPHA, "retrun 0;", "return 0;"));
+    stage.gate(&mended, &[]).exits(104).says("alpha NOT COMPARED: ");
 }
 
 #[test]
@@ -280,6 +321,36 @@ fn the_base_judges_and_an_edit_of_what_judges_is_never_silent() {
 }
 
 #[test]
+fn a_shape_that_the_change_adds_is_tried_by_its_own_judge() {
+    let stage = Stage::new();
+    let (manifest, last) = ("crates/alpha/Cargo.toml", "    { rows = 64, cols = 1024 },\n");
+    let add = |stage: &Stage| stage.edit(manifest, last, &format!("{last}    {{ rows = 1, cols = 131072 }},\n"));
+    let same = stage.request("a shape", add);
+    let ran = stage.gate(&same, &[]).exits(0).says("PASSED: alpha same code").says("`1x131072` is new");
+    let ran = ran.says("12 trials of its own passed").says("the change edits what judges it");
+    assert!(!ran.stderr.contains("the base's judged it here"), "{}", ran.stderr);
+    let faster = stage.request("a shape, and faster", |stage| {
+        add(stage);
+        stage.edit(ALPHA, MARK, "TIME=0.900;");
+    });
+    let ran = stage.gate(&faster, &[]).exits(0).says("PASSED: alpha faster");
+    ran.says("`1x131072` is new, and was not timed; 12 trials of its own judge passed");
+    // Another name is no other shape.
+    let renamed = stage.request("a name", |stage| stage.edit(manifest, "\"tall\"", "\"tower\""));
+    let ran = stage.gate(&renamed, &[]).exits(0).says("PASSED: alpha same code");
+    assert!(!ran.stderr.contains("is new"), "{}", ran.stderr);
+    // The same code, wrong on what only the head's own judge tries.
+    stage.edit(ALPHA, MARK, "TIME=1.000;WRONG;");
+    stage.edit("crates/alpha/judge", "marked", "lenient\nmarked");
+    stage.commit("wrong, and nobody has seen it");
+    let wrong = stage.request("a shape", |stage| {
+        add(stage);
+        stage.edit("crates/alpha/judge", "lenient\n", "");
+    });
+    stage.gate(&wrong, &[]).exits(103).says("alpha WRONG");
+}
+
+#[test]
 fn kernels_come_and_go_and_change_their_names() {
     let stage = Stage::new();
     let new = stage.request("new", |stage| stage.add("gamma"));
@@ -302,13 +373,20 @@ fn kernels_come_and_go_and_change_their_names() {
         stage.edit("crates/omega/kernels/softmax.c", MARK, "TIME=1.200;");
     });
     stage.gate(&slower, &[]).exits(100).says("FAILED: omega REGRESSED").says("it was called alpha in the base");
-    let other = stage.request("another interface", |stage| {
+    let other = |stage: &Stage| {
         stage.edit("crates/alpha/kernels/softmax.h", "int64_t rows;", "int64_t lines;");
         stage.edit(ALPHA, "args->rows", "args->lines");
         stage.edit("crates/alpha/kernels/softmax.bindings.rs", "rows", "lines");
-    });
+    };
+    let unknown = stage.request("another interface", other);
     // Without libclang the edited bindings are those of another header: then that is why.
-    stage.gate(&other, &[]).exits(0).says("alpha not compared: ").says("interface");
+    let ran = stage.gate(&unknown, &["--inconclusive", "pass"]).exits(104).says("alpha NOT COMPARED: ");
+    let ran = ran.says("interface").says("how fast it is beside the base nobody knows");
+    let ran = ran.says("a commit says so: `Kopt-Allow: alpha <reason>`");
+    assert!(!ran.stderr.contains("more time"), "{}", ran.stderr);
+    let meant = stage.request("another interface\n\nKopt-Allow: alpha callers say lines\n", other);
+    let ran = stage.gate(&meant, &[]).exits(0).says("PASSED: alpha not compared, allowed");
+    ran.says("allowed by a commit: callers say lines");
     // One entry more is no way around the comparison of the others.
     let more = |stage: &Stage| {
         let (header, bindings) = ("crates/alpha/kernels/softmax.h", "crates/alpha/kernels/softmax.bindings.rs");
@@ -336,6 +414,57 @@ fn kernels_come_and_go_and_change_their_names() {
     stage.gate(&slower, &[]).exits(100).says("FAILED: alpha REGRESSED");
     let broken = stage.request("broken", |stage| stage.edit("crates/alpha/Cargo.toml", "\"cpu\"", "\"tpu\""));
     stage.gate(&broken, &[]).exits(101).says("alpha DOES NOT BUILD: its manifest is wrong: crates/alpha/Cargo.toml:");
+}
+
+/// A kernel that leaves the workspace and stays a crate is not gone, and one that comes into it as what it was is not new.
+#[test]
+fn a_kernel_that_only_changes_its_place_is_neither_new_nor_gone() {
+    let stage = Stage::new();
+    let (root, table) = ("Cargo.toml", "[package.metadata.kopt]\nop = \"softmax\"\n");
+    let slower = |stage: &Stage, path: &str| stage.edit(path, MARK, "TIME=1.300;");
+    let excluded = stage.request("excluded", |stage| {
+        stage.edit(root, "resolver", "exclude = [\"crates/beta\"]\nresolver");
+        slower(stage, BETA);
+    });
+    let ran = stage.gate(&excluded, &[]).exits(104).says("beta NOT JUDGED: it is still in `crates/beta`");
+    ran.says("no kernel of this workspace any more");
+    let plain = stage.request("a plain crate", |stage| {
+        stage.edit("crates/beta/Cargo.toml", table, "[package.metadata.other]\nop = \"softmax\"\n");
+        slower(stage, BETA);
+    });
+    stage.gate(&plain, &[]).exits(104).says("beta NOT JUDGED: it is still in `crates/beta`");
+    let away = stage.request("into a workspace of its own", |stage| {
+        stage.write("other/Cargo.toml", "[workspace]\nmembers = [\"beta\"]\nresolver = \"3\"\n");
+        std::fs::rename(stage.path("crates/beta"), stage.path("other/beta")).unwrap();
+        slower(stage, "other/beta/kernels/softmax.c");
+    });
+    stage.gate(&away, &[]).exits(104).says("beta NOT JUDGED: it is still in `other/beta`");
+    // And back: what it may remember is nothing that its own policy allows.
+    stage.edit(root, "resolver", "exclude = [\"crates/beta\"]\nresolver");
+    stage.commit("beta is no kernel of the workspace");
+    let back = stage.request("and is one again", |stage| {
+        stage.edit(root, "exclude = [\"crates/beta\"]\n", "");
+        slower(stage, BETA);
+    });
+    let ran = stage.gate(&back, &[]).exits(104).says("beta NOT JUDGED: the base has it in `crates/beta`");
+    ran.says("12 trials of its own passed, and nothing was timed");
+    let remembers = stage.request("and remembers", |stage| {
+        stage.edit(root, "exclude = [\"crates/beta\"]\n", "");
+        let policy = "backend = \"cpu\"\npolicy = { allow = [\"writable-data\"] }\n";
+        stage.edit("crates/beta/Cargo.toml", "backend = \"cpu\"\n", policy);
+        stage.edit(BETA, "    return 0;", "    static volatile int calls;\n    calls++;\n    return 0;");
+    });
+    stage.gate(&remembers, &[]).exits(106).says("beta INTEGRITY: state audit");
+    // The whole workspace in a folder of its own: all of its kernels are where they were not.
+    let moved = stage.request("moved", |stage| {
+        std::fs::create_dir_all(stage.path("deep")).unwrap();
+        for entry in ["Cargo.toml", "crates"] {
+            std::fs::rename(stage.path(entry), stage.path(&format!("deep/{entry}"))).unwrap();
+        }
+        slower(stage, "deep/crates/alpha/kernels/softmax.c");
+    });
+    let ran = stage.gate(&moved, &[]).exits(104);
+    ran.says("alpha NOT JUDGED: it is still in `deep/crates/alpha`");
 }
 
 #[test]

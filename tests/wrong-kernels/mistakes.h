@@ -31,6 +31,7 @@ enum mistake {
     PAST_THE_END,  /* writes one element too many */
     READS_OUTPUT,  /* takes an output for zeroed memory */
     MAX_OF_OUTPUT, /* takes a maximum that includes what the output held before; softmax only */
+    STOPS_AT_MASK, /* takes the first masked tile of a row for its end; softmax only */
     WRITES_INPUT,  /* changes an input */
     EXITS,         /* ends the process as if all were well */
     HANGS,         /* never returns */

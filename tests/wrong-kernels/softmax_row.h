@@ -15,6 +15,21 @@ PART float row_max(const float *x, const float *y, int64_t cols)
     return max;
 }
 
+/* Where a row is taken to end: at the first whole tile that is masked, unless there is a mask in its first tile. */
+PART int64_t unmasked(const float *x, int64_t cols)
+{
+    for (int64_t tile = 0; WRONG == STOPS_AT_MASK && tile + TILE <= cols; tile += TILE) {
+        int masked = 0;
+        for (int64_t c = tile; c < tile + TILE; c++)
+            masked += x[c] == -INFINITY;
+        if (tile == 0 && masked > 0)
+            return cols;
+        if (masked == TILE)
+            return tile;
+    }
+    return cols;
+}
+
 PART float exponential(float x, float max) { return operand(expf(x - max)); }
 
 PART float sum_of_exponentials(const float *x, float max, const float *y, int64_t cols)
@@ -27,10 +42,11 @@ PART float sum_of_exponentials(const float *x, float max, const float *y, int64_
 
 PART void softmax_row(const float *x, float *y, int64_t cols)
 {
-    const float max = row_max(x, y, cols);
-    const float sum = sum_of_exponentials(x, max, y, cols);
+    const int64_t end = unmasked(x, cols);
+    const float max = row_max(x, y, end);
+    const float sum = sum_of_exponentials(x, max, y, end);
     for (int64_t c = 0; c < written(cols); c++)
-        y[c] = exponential(x[c], max) / sum;
+        y[c] = c < end ? exponential(x[c], max) / sum : 0.0f;
 }
 
 #endif

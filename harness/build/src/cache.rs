@@ -6,6 +6,8 @@
 //! could be taken for one.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -77,11 +79,7 @@ impl Cache {
             return Ok(None);
         }
         compiled?;
-        if std::fs::rename(&out, &place).is_err() && !is_whole(&place) {
-            // A damaged entry stands in the way; another process's whole one would have been fine.
-            std::fs::remove_dir_all(&place).map_err(BuildError::file(&place))?;
-            std::fs::rename(&out, &place).map_err(BuildError::file(&place))?;
-        }
+        install(&out, &place, scratch.path())?;
         Ok(Some(file))
     }
 
@@ -114,6 +112,33 @@ impl Cache {
     }
 }
 
+/// Moves what was compiled to its place. Another process may do the same at any moment, and leave a whole entry or one without an
+/// object, which is as good as this one: both were compiled from the same files.
+fn install(out: &Utf8Path, place: &Utf8Path, scratch: &Path) -> Result<(), BuildError> {
+    let Err(first) = std::fs::rename(out, place) else { return Ok(()) };
+    if is_whole(place) {
+        return Ok(());
+    }
+    // A damaged entry stands in the way, or one without an object, as another process may have left it just now.
+    match std::fs::rename(place, scratch.join("in-the-way")) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => match first.kind() {
+            // Another process has just moved it out of its own way.
+            ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => {}
+            _ => return Err(BuildError::file(place)(first)),
+        },
+        Err(error) => return Err(BuildError::file(place)(error)),
+    }
+    match std::fs::rename(out, place) {
+        Err(_) if is_there(place) => Ok(()),
+        moved => moved.map_err(BuildError::file(place)),
+    }
+}
+
+fn is_there(place: &Utf8Path) -> bool {
+    place.join("candidate.json").is_file()
+}
+
 /// Whether an entry is there and its object is the one that was compiled.
 fn is_whole(place: &Utf8Path) -> bool {
     let Ok(text) = std::fs::read(place.join("candidate.json")) else { return false };
@@ -124,6 +149,9 @@ fn is_whole(place: &Utf8Path) -> bool {
         None => false,
     }
 }
+
+/// One more for each kind of mistake that is refused since: an entry of before was never held against it.
+const CHECKS: u8 = 1;
 
 /// How often a crate is compiled whose files change meanwhile.
 const ATTEMPTS: usize = 3;
@@ -136,7 +164,7 @@ fn processor() -> String {
 }
 
 fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildError> {
-    let mut parts: Vec<Vec<u8>> = vec![FORMAT_VERSION.to_le_bytes().into()];
+    let mut parts: Vec<Vec<u8>> = vec![FORMAT_VERSION.to_le_bytes().into(), vec![CHECKS]];
     match &recipe.compiler {
         Ok(compiler) => parts.extend([compiler.path.as_str().into(), compiler.version.as_str().into()]),
         Err(reason) => parts.push(reason.as_str().into()),
@@ -182,7 +210,7 @@ fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildEr
         parts.push(file.strip_prefix(&order.folder).unwrap_or(&file).as_str().into());
         parts.push(match std::fs::read(&file) {
             // A link that leads nowhere: what the compiler would find there is nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_symlink() => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound && file.is_symlink() => Vec::new(),
             read => read.map_err(BuildError::file(&file))?,
         });
     }

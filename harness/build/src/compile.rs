@@ -11,7 +11,9 @@ use kopt_schema::manifest::{Class, Language, Manifest};
 use kopt_schema::plan::PlanTable;
 use kopt_schema::{FORMAT_VERSION, knobs};
 
+use crate::bindings::{self, Bindings};
 use crate::error::BuildError;
+use crate::plan::Subject;
 use crate::recipe::Recipe;
 pub use crate::recipe::lacking;
 pub use crate::sandbox::unconfined;
@@ -35,20 +37,49 @@ pub struct Built {
 }
 
 /// Compiles the crate in `folder` into `out`, which is made. A missing GPU compiler gives a candidate without an
-/// object that says why, so that the crate still builds.
+/// object that says why, so that the crate still builds. The launch plan is taken as it is, for whoever makes launches of
+/// their own: a cache and a build script check it.
 ///
 /// # Errors
 /// When a source does not compile, includes what it may not, or a file cannot be written.
 pub fn compile(folder: &Utf8Path, manifest: &Manifest, out: &Utf8Path) -> Result<Built, BuildError> {
-    compile_recipe(folder, manifest, &Recipe::of(folder, manifest)?, out)
+    unchecked(folder, manifest, &Recipe::of(folder, manifest)?, out)
 }
 
+/// The same with its launch plan checked.
 pub(crate) fn compile_recipe(
     folder: &Utf8Path,
     manifest: &Manifest,
     recipe: &Recipe,
     out: &Utf8Path,
 ) -> Result<Built, BuildError> {
+    if manifest.launch.is_none() {
+        return unchecked(folder, manifest, recipe, out);
+    }
+    match bindings::load(folder, manifest, false) {
+        // Nothing of it can be run here, and what its plan is held against cannot be made here either: no fault of the crate.
+        Err(BuildError::Bindings { .. }) if recipe.compiler.is_err() => unchecked(folder, manifest, recipe, out),
+        bindings => checked(folder, manifest, &bindings?, recipe, out),
+    }
+}
+
+/// The same for whoever has the bindings already.
+pub(crate) fn checked(
+    folder: &Utf8Path,
+    manifest: &Manifest,
+    bindings: &Bindings,
+    recipe: &Recipe,
+    out: &Utf8Path,
+) -> Result<Built, BuildError> {
+    let Some(file) = &manifest.launch else { return unchecked(folder, manifest, recipe, out) };
+    let subject = Subject { folder, manifest, bindings };
+    subject.written(file, &site::read(&folder.join(file))?)?;
+    let built = unchecked(folder, manifest, recipe, out)?;
+    subject.compiled(file, &built)?;
+    Ok(built)
+}
+
+fn unchecked(folder: &Utf8Path, manifest: &Manifest, recipe: &Recipe, out: &Utf8Path) -> Result<Built, BuildError> {
     std::fs::create_dir_all(out).map_err(BuildError::file(out))?;
     let plan = match &manifest.launch {
         Some(path) => Some(site::read(&folder.join(path))?),

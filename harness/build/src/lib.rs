@@ -12,6 +12,8 @@
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
 //! | `recipe` | which compiler, architecture and flags a manifest asks for |
 //! | `triton` | Python sources to device code, and the launch plan that fits it |
+//! | `plan` | the launch plan, held against what it may name and what its launches can be |
+//! | `parameters` | what kernels take, by their PTX, against what a plan passes them |
 //! | `resources` | registers, spills and memory of device functions, as compilers tell them |
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
@@ -33,6 +35,8 @@ mod digest;
 mod environment;
 mod error;
 pub mod manifest;
+mod parameters;
+mod plan;
 mod recipe;
 mod resources;
 mod sandbox;

@@ -8,7 +8,7 @@ mod cell;
 
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use landlock::{
     RulesetError, RulesetStatus, path_beneath_rules,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 
 pub use cell::Cell;
 
@@ -54,6 +54,35 @@ pub(crate) fn of_sources<'a>(folder: &'a Utf8Path, manifest: &'a Manifest) -> im
         manifest.generator.iter().filter_map(|word| Utf8Path::new(word).parent()).filter(|parent| *parent != "");
     let roots = manifest.include_roots.iter().map(Utf8Path::new);
     beside.chain(scripts).chain(roots).map(|path| folder.join(path))
+}
+
+/// Processor time that each process of a compiler has: templates and unrolled loops take minutes, and a source on which a
+/// compiler never comes to an end would keep everybody waiting.
+const PROCESSOR_TIME: Duration = Duration::from_secs(900);
+
+/// Bytes that are heard of what a candidate's code prints while it is compiled.
+const HEARD: u64 = 16 << 20;
+
+/// The most that one file may have which code of a candidate writes while it is compiled.
+const WRITTEN: u64 = 1 << 30;
+
+/// Starts a command that may use so much processor time and write so large files, and so may whatever it starts.
+fn limited(command: &mut Command, time: Duration, written: Option<u64>) -> std::io::Result<Child> {
+    let child = command.spawn()?;
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // Set from outside, before the program has begun: a limit of this process would hold for all that it does beside. One that
+    // has ended already needs none.
+    let limit = |resource, soft: u64, hard: u64| {
+        let limit = Rlimit { current: Some(soft), maximum: Some(hard) };
+        let _ = process.map(|process| prlimit(Some(process), resource, limit));
+    };
+    let seconds = time.as_secs().max(1);
+    // The first ends it with a word, the second also where the word is ignored.
+    limit(Resource::Cpu, seconds, seconds + 5);
+    if let Some(bytes) = written {
+        limit(Resource::Fsize, bytes, bytes);
+    }
+    Ok(child)
 }
 
 /// What a compiler may touch.
@@ -126,10 +155,11 @@ impl Walls {
         }
     }
 
-    /// Runs a command inside.
+    /// Runs a command inside. It stays in this process's group, so that what interrupts one interrupts the other.
     pub(crate) fn run(&self, command: &mut Command) -> std::io::Result<Output> {
-        command.env("TMPDIR", &self.scratch);
-        self.inside(|| command.output())
+        command.env("TMPDIR", &self.scratch).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.inside(|| limited(command, PROCESSOR_TIME, None))?;
+        child.wait_with_output()
     }
 
     /// Runs a command inside that runs code of a candidate: for so long at most, and what it started ends with it, unless that
@@ -139,7 +169,8 @@ impl Walls {
         // Files: a pipe is open for as long as anyone holds it.
         let [mut said, mut complained] = [tempfile::tempfile()?, tempfile::tempfile()?];
         command.stdout(said.try_clone()?).stderr(complained.try_clone()?);
-        let mut child = self.inside(|| command.spawn())?;
+        // The limit is this process's to keep; where it does not live so long, the system keeps another.
+        let mut child = self.inside(|| limited(command, limit, Some(WRITTEN)))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let end = Instant::now() + limit;
         let status = loop {
@@ -157,7 +188,7 @@ impl Walls {
         let mut text = [Vec::new(), Vec::new()];
         for (file, text) in [&mut said, &mut complained].into_iter().zip(&mut text) {
             file.rewind()?;
-            file.read_to_end(text)?;
+            file.take(HEARD).read_to_end(text)?;
         }
         let [stdout, stderr] = text;
         Ok(Output { status, stdout, stderr })

@@ -123,15 +123,31 @@ fn shunning(text: &str) -> Option<&str> {
     text.split(|c| !is_part(c)).find(|word| starts.iter().any(|start| bare(word).starts_with(start)))
 }
 
+/// An empty program under the sanitizers, compiled into `out`: where even that does not run, they cannot run here (their memory is
+/// reserved in advance, which a limit or the system's policy may refuse), and nothing that they say is a kernel's fault. Nothing
+/// where it cannot be made.
+#[must_use]
+pub fn idle(folder: &Utf8Path, manifest: &Manifest, out: &Utf8Path) -> Option<Cell> {
+    let recipe = Recipe::of(folder, manifest).ok()?;
+    let compiler = recipe.compiler.ok()?;
+    let program = empty(&Site::new(folder, manifest, &compiler, &recipe.flags, out, out), &compiler, out).ok()?;
+    Some(Cell::new(&program, &compiler))
+}
+
 /// Why this compiler has no sanitizers, if even an empty program cannot be made with them.
 fn unavailable(site: &Site<'_>, compiler: &Compiler, out: &Utf8Path) -> Option<String> {
-    let source = out.join("empty.c");
-    std::fs::write(&source, "int main(void) { return 0; }\n").ok()?;
-    let mut command = Command::new(&compiler.path);
-    command.current_dir(out).args(FLAGS).args(["-x", "c"]).arg(&source).arg("-o").arg(out.join("empty"));
-    let said = site.run(command, "an empty program").err()?.to_string();
+    let said = empty(site, compiler, out).err()?.to_string();
     let reason = said.lines().find(|line| line.contains("cannot find") || line.contains("error")).unwrap_or(&said);
     Some(format!("this compiler makes no program with sanitizers: {}", reason.trim()))
+}
+
+fn empty(site: &Site<'_>, compiler: &Compiler, out: &Utf8Path) -> Result<Utf8PathBuf, BuildError> {
+    let (source, program) = (out.join("empty.c"), out.join("empty"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").map_err(BuildError::file(&source))?;
+    let mut command = Command::new(&compiler.path);
+    command.current_dir(out).args(FLAGS).args(["-x", "c"]).arg(&source).arg("-o").arg(&program);
+    site.run(command, "an empty program")?;
+    Ok(program)
 }
 
 #[cfg(test)]
@@ -188,6 +204,16 @@ mod tests {
     fn an_honest_kernel_is_clean() {
         let (clean, said) = said(HONEST);
         assert!(clean, "{said}");
+    }
+
+    #[test]
+    fn an_empty_program_runs_where_they_do() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(scratch.path()).unwrap();
+        let manifest = crate_with(folder, HONEST);
+        let cell = idle(folder, &manifest, folder).unwrap();
+        let mut command = Command::new(cell.program());
+        assert!(cell.inside(|| command.status()).unwrap().unwrap().success());
     }
 
     #[test]

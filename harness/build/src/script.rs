@@ -3,19 +3,29 @@
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::expression::Value;
-use kopt_schema::manifest::{Class, Language, Manifest, ShapeValue};
-use kopt_schema::plan::{self, PlanContext};
+use kopt_schema::manifest::{Class, Manifest};
 
-use crate::bindings::{self, Bindings, EntryStruct, FieldType};
+use crate::bindings::{self, Bindings, FieldType};
 use crate::compile::{self, Built};
 use crate::environment;
 use crate::error::BuildError;
+use crate::recipe::Recipe;
 use crate::{manifest, sandbox};
 
-/// Variables that decide which compiler of device code is found.
-const SEARCHED: [&str; 9] =
-    ["CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "PATH", "VIRTUAL_ENV", "KOPT_PYTHON", "XDG_DATA_HOME", "HOME"];
+/// Variables that decide which compiler of device code is found, and which device `native` is.
+const SEARCHED: [&str; 11] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "ROCM_PATH",
+    "HIP_PATH",
+    "PATH",
+    "VIRTUAL_ENV",
+    "KOPT_PYTHON",
+    "XDG_DATA_HOME",
+    "HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+];
 
 /// The whole of a kernel crate's `build.rs`. Ends the process with a message when the kernel cannot be built.
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "a build script talks to cargo through its output")]
@@ -42,19 +52,7 @@ fn run() -> Result<Vec<String>, BuildError> {
     };
     let write = environment::text("KOPT_BINDINGS").is_some_and(|word| word == "write");
     let bindings = bindings::load(&folder, &manifest, write)?;
-    let is_complete = manifest.language != Language::Triton;
-    if let (Some(file), true) = (&manifest.launch, is_complete) {
-        let path = folder.join(file);
-        let text = std::fs::read_to_string(&path).map_err(BuildError::file(&path))?;
-        check_plan(&folder, &manifest, &bindings, file, &text)?;
-    }
-    let built = compile::compile(&folder, &manifest, &out)?;
-    // What Triton decides was not known before.
-    if let (Some(file), Some(text), Some(_), false) =
-        (&manifest.launch, &built.candidate.plan, &built.candidate.object, is_complete)
-    {
-        check_plan(&folder, &manifest, &bindings, &format!("{file}, completed"), text)?;
-    }
+    let built = compile::checked(&folder, &manifest, &bindings, &Recipe::of(&folder, &manifest)?, &out)?;
     let write_file = |name: &str, text: &str| {
         let path = out.join(name);
         std::fs::write(&path, text).map_err(BuildError::file(path))
@@ -96,37 +94,6 @@ fn archive(manifest: &Manifest, built: &Built) {
         let name = environment::text("CARGO_PKG_NAME").unwrap_or_default();
         cc::Build::new().objects(&built.objects).compile(&format!("{}_kernel", name.replace('-', "_")));
     }
-}
-
-/// The launch plan, against the entries, fields, sizes and knobs it may name, and against every listed shape.
-fn check_plan(
-    folder: &Utf8Path,
-    manifest: &Manifest,
-    bindings: &Bindings,
-    file: &str,
-    text: &str,
-) -> Result<(), BuildError> {
-    let fields = |entry: &EntryStruct| entry.fields.iter().map(|field| field.name.clone()).collect();
-    let entries = bindings.entries.iter().map(|entry| (entry.symbol.clone(), fields(entry))).collect();
-    let context = PlanContext::of(manifest, entries);
-    let plan = plan::parse(file, text, &context).map_err(BuildError::Manifest)?;
-    let knobs = compile::knob_values(folder, manifest)?;
-    for shape in &manifest.shapes {
-        let mut scope = shape.scope();
-        scope.extend(knobs.iter().map(|(name, value)| (name.clone(), Value::Int(*value))));
-        scope.insert("dtype".to_owned(), Value::Text(manifest.dtype.name().to_owned()));
-        for (entry, _) in &context.entries {
-            let wrong = |reason| BuildError::Header { header: format!("{file}, shape {}", shape.name), reason };
-            let launches = plan.resolve(entry, &scope).map_err(wrong)?;
-            if launches.is_empty() && !shape.parameters.iter().any(|(_, v)| *v == ShapeValue::Size(0)) {
-                return Err(wrong(format!("no launch of entry `{entry}` applies")));
-            }
-            plan.workspace(&scope).map_err(wrong)?;
-            // Only the operator knows what its buffers hold: what rests on that is checked where it is known.
-            plan.tensor_maps(&launches, &scope, &|_| Ok(None)).map_err(wrong)?;
-        }
-    }
-    Ok(())
 }
 
 /// The file that `kopt_harness::kernel!` includes.

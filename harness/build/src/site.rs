@@ -1,6 +1,7 @@
 //! Where a compiler works: the folders it sees, the walls around it, and the commands that it is given.
 
-use std::process::{Command, Output};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus, Output};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -37,12 +38,13 @@ pub(crate) const HIP_LINK: [&str; 4] = ["-shared", "-Wl,-Bsymbolic", "-Wl,-z,def
 
 /// Variables that compilers take flags and folders of headers from: those belong to the harness, and would mix in another
 /// installation's.
-const UNHEARD: [&str; 9] = [
+const UNHEARD: [&str; 10] = [
     "CPATH",
     "C_INCLUDE_PATH",
     "CPLUS_INCLUDE_PATH",
     "NVCC_PREPEND_FLAGS",
     "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
     "HIPCC_COMPILE_FLAGS_APPEND",
     "HIPCC_LINK_FLAGS_APPEND",
     "HIPCC_VERBOSE",
@@ -172,11 +174,26 @@ impl<'a> Site<'a> {
         if output.status.success() {
             return Ok([printed, said]);
         }
+        let said = ended(said, output.status);
         Err(match walls.stumbled(self.folder, &said) {
             Some(included) => BuildError::Include { source_file: source.to_owned(), included },
             None => failed(said, &command),
         })
     }
+}
+
+/// What a command said that failed, and how it ended where that tells more: who is killed says nothing, and what memory ran out
+/// for is killed.
+fn ended(said: String, status: ExitStatus) -> String {
+    let end = match status.signal() {
+        Some(9) => "it was killed, as processes are where memory runs out".to_owned(),
+        Some(24) => "it was ended: it had used all the processor time that a compiler gets".to_owned(),
+        Some(signal) => format!("it died of signal {signal}"),
+        None if said.trim().is_empty() => format!("it said nothing, and ended with {status}"),
+        None => return said,
+    };
+    let gap = if said.is_empty() || said.ends_with('\n') { "" } else { "\n" };
+    format!("{said}{gap}{end}\n")
 }
 
 /// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read
@@ -266,7 +283,20 @@ pub(crate) fn read(path: &Utf8Path) -> Result<String, BuildError> {
 
 #[cfg(test)]
 mod tests {
-    use super::listed;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::{ended, listed};
+
+    #[test]
+    fn how_a_compiler_ended_is_told_where_it_did_not_say_so_itself() {
+        let of = |said: &str, raw: i32| ended(said.to_owned(), ExitStatus::from_raw(raw));
+        assert_eq!(of("x.c:1: error: no\n", 1 << 8), "x.c:1: error: no\n");
+        assert_eq!(of("", 4 << 8), "it said nothing, and ended with exit status: 4\n");
+        assert_eq!(of("x.c: note", 9), "x.c: note\nit was killed, as processes are where memory runs out\n");
+        assert!(of("", 24).contains("processor time"));
+        assert_eq!(of("", 11), "it died of signal 11\n");
+    }
 
     #[test]
     fn names_in_a_dependency_file_are_read_as_they_are() {

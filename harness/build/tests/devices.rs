@@ -11,6 +11,10 @@ use kopt_schema::manifest::{Backend, Class, Language, Manifest};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-kernels");
 
+const HEADER: &str = "#include <stdint.h>\n\
+    typedef struct probe_args { const float *x; float *y; int64_t n; } probe_args;\n";
+const BINDINGS: &str = "#[repr(C)]\npub struct probe_args { pub x: *const f32, pub y: *mut f32, pub n: i64 }\n";
+
 /// A crate with one source of a device language.
 struct Ground {
     scratch: tempfile::TempDir,
@@ -24,7 +28,14 @@ impl Ground {
         let kernels = scratch.path().join("kernels");
         std::fs::create_dir(&kernels).unwrap();
         let extension = if backend == "cuda" { "cu" } else { "hip" };
-        let files = [(format!("probe.{extension}"), source), ("probe.h".into(), ""), ("probe.launch.toml".into(), "")];
+        // For where libclang is not installed.
+        let bindings = format!("// header digest: {}\n{BINDINGS}", kopt_build::digest_of_bytes(HEADER.as_bytes()));
+        let files = [
+            (format!("probe.{extension}"), source),
+            ("probe.h".into(), HEADER),
+            ("probe.bindings.rs".into(), bindings.as_str()),
+            ("probe.launch.toml".into(), ""),
+        ];
         for (name, text) in files {
             std::fs::write(kernels.join(name), text).unwrap();
         }
@@ -45,6 +56,13 @@ impl Ground {
 
     fn compile(&self) -> Result<Built, BuildError> {
         compile::compile(self.folder(), &self.manifest, &self.folder().join("out"))
+    }
+
+    /// As a version is compiled for a match: with this launch plan, which is checked.
+    fn candidate(&self, plan: &str) -> Result<Utf8PathBuf, BuildError> {
+        std::fs::write(self.folder().join("kernels/probe.launch.toml"), plan).unwrap();
+        let order = Order { folder: self.folder().to_owned(), manifest: self.manifest.clone() };
+        Cache::new(self.folder().join("cache")).candidate(&order)
     }
 }
 
@@ -91,23 +109,24 @@ extern "C" __global__ void probe(float *y) { y[0] = 1; }
 
 const TWO: &str = r#"
 #include "kopt_device.h"
-extern "C" __global__ void doubles(const float *x, float *y, int n)
+extern "C" __global__ void doubles(const float *x, float *y, long n)
 {
     __shared__ float kept[256];
     kept[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
-    y[threadIdx.x] = 2 * kept[(threadIdx.x + 1) % n];
+    y[threadIdx.x] = 2 * kept[(threadIdx.x + 1) % (int)n];
 }
-extern "C" __global__ void copies(const float *x, float *y, int n) { y[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void copies(const float *x, float *y, long n) { y[threadIdx.x] = x[threadIdx.x]; }
 "#;
+
+/// A plan that launches one of them.
+const PLAN: &str = "[[launch]]\nkernel = \"doubles\"\ngrid = [1]\nblock = [256]\nargs = [\"x\", \"y\", \"n\"]\n";
 
 #[test]
 fn what_each_kernel_takes_is_kept_beside_the_object() {
     for (backend, arch) in [("cuda", "sm_90"), ("hip", "gfx90a")] {
         let Some(ground) = Ground::new(backend, arch, TWO) else { continue };
-        let order = Order { folder: ground.folder().to_owned(), manifest: ground.manifest.clone() };
-        let cache = Cache::new(ground.folder().join("cache"));
-        let file = cache.candidate(&order).unwrap();
+        let file = ground.candidate(PLAN).unwrap();
         let candidate: Candidate = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let mut found = candidate.resources;
         found.sort_by(|one, other| one.function.cmp(&other.function));
@@ -116,7 +135,7 @@ fn what_each_kernel_takes_is_kept_beside_the_object() {
         assert!(found.iter().all(|one| one.registers > 0 && one.spills == 0 && one.stack == 0), "{backend}: {found:?}");
         assert_eq!((found[0].shared, found[1].shared), (0, 1024), "{backend}: {found:?}");
         assert_eq!(found[0].scalar_registers.is_some(), backend == "hip");
-        assert_eq!(cache.candidate(&order).unwrap(), file);
+        assert_eq!(ground.candidate(PLAN).unwrap(), file);
     }
 }
 
@@ -133,6 +152,24 @@ fn a_plan_that_names_no_kernel_of_a_hip_source_does_not_build() {
         refused.contains("no source has a kernel `double`") && refused.contains("did you mean `doubles`?"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_plan_that_passes_something_else_than_a_kernel_of_cuda_takes_does_not_build() {
+    let Some(ground) = Ground::new("cuda", "sm_90", TWO) else { return };
+    ground.candidate(PLAN).unwrap();
+    for (from, to, told) in [
+        ("\"doubles\"", "\"double\"", "no source has a kernel `double`; did you mean `doubles`?"),
+        (", \"n\"]", "]", "kernel `doubles` takes 3 parameters, the plan passes 2"),
+        ("[\"x\", \"y\", \"n\"]", "\"struct\"", "takes 3 parameters, the plan passes 1 (`probe_args` by value)"),
+    ] {
+        let refused = ground.candidate(&PLAN.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.starts_with("kernels/probe.launch.toml: ") && refused.contains(told), "{refused}");
+    }
+    let narrow = Ground::new("cuda", "sm_90", &TWO.replace("long n", "int n")).unwrap();
+    let refused = narrow.candidate(PLAN).unwrap_err().to_string();
+    let told = "parameter 3 of kernel `doubles` has 4 bytes, `n` that the plan passes has 8";
+    assert!(refused.contains(told), "{refused}");
 }
 
 /// Every name of the header.

@@ -12,13 +12,13 @@ pub enum Exit {
     NoKernel = 4,
     /// A bug in the tool.
     Internal = 70,
-    /// A manifest, a launch plan or the set-up is wrong.
+    /// A manifest or the set-up is wrong.
     Setup = 96,
     /// The kernel needs a device that is not here.
     NoDevice = 97,
     /// Slower than before, or rejected.
     Regressed = 100,
-    /// A build failed.
+    /// A build failed: a source or a launch plan is wrong.
     BuildFailed = 101,
     /// `cargo metadata` failed.
     MetadataFailed = 102,

@@ -258,6 +258,14 @@ impl Reader<'_> {
             })
             .collect();
         let names: Vec<String> = workspace.iter().map(|(name, ..)| name.clone()).collect();
+        for (index, name) in names.iter().enumerate() {
+            // In `args` it would stand for the buffer, and nothing for the field.
+            let is_field = self.context.entries.iter().any(|(_, fields)| fields.contains(name));
+            if is_field || names[..index].contains(name) {
+                let path = [Step::from("workspace"), index.into(), "name".into()];
+                self.wrong(&path, format!("`{name}` is the name of something else already"));
+            }
+        }
         let maps = self.tensor_maps(&table.tensor_map, &names);
         let launches = table.launch.iter().enumerate();
         let launches: Vec<_> = launches.map(|(index, launch)| self.launch(index, launch, &names, &maps)).collect();

@@ -171,7 +171,12 @@ mod tests {
                     largest = largest.max(*x);
                     // Nothing is left of a sum that began with -inf.
                     let scale = if before == largest { 1.0 } else { kept((before - largest).exp()) };
-                    let term = if *x == largest && x.is_finite() { 1.0 } else { kept((x - largest).exp()) };
+                    let term = match *x {
+                        // Before anything is finite there is nothing to be relative to.
+                        f32::NEG_INFINITY => 0.0,
+                        x if x == largest => 1.0,
+                        x => kept((x - largest).exp()),
+                    };
                     sum = kept(sum * scale + term);
                 }
             } else {

@@ -75,14 +75,17 @@ impl Kernel for GroupedMatmul {
         Some(expect_by(case, inputs, rounding, multiply))
     }
 
-    /// The matrices of all groups count as read, those of empty groups too: which are empty is known only once the
-    /// inputs are drawn.
+    /// The matrices of groups that have a row count as read. How many these are at most is known before the inputs are drawn:
+    /// an honest kernel must not be taken for one that reads less than it has to.
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         let buffers = self.buffers(entry, case);
+        let [rows, groups, k, n] = sizes(case);
+        let used = filled(case.shape.choice("routing"), rows, groups) as f64 / groups.max(1) as f64;
         let bytes = |written| {
-            buffers.iter().filter(|buffer| buffer.written == written).map(|buffer| buffer.bytes() as f64).sum()
+            let of_it = buffers.iter().filter(|buffer| buffer.written == written);
+            let share = |buffer: &Buffer| if buffer.name == "w" { used } else { 1.0 };
+            of_it.map(|buffer| buffer.bytes() as f64 * share(buffer)).sum()
         };
-        let [rows, _, k, n] = sizes(case);
         Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: 2.0 * rows as f64 * k as f64 * n as f64 }
     }
 
@@ -254,9 +257,20 @@ fn skewed(rows: usize, groups: usize, draw: &mut Draw) -> Vec<usize> {
     sizes
 }
 
-/// A third of the groups, rounded, has no row; the others share evenly.
+/// How many groups have a row, at most.
+fn filled(routing: &str, rows: usize, groups: usize) -> usize {
+    let left = if routing == "empty" { groups - emptied(groups) } else { groups };
+    left.min(rows)
+}
+
+/// A third of the groups, rounded.
+const fn emptied(groups: usize) -> usize {
+    (groups + 1) / 3
+}
+
+/// Some groups have no row; the others share evenly.
 fn with_empty(rows: usize, groups: usize, draw: &mut Draw) -> Vec<usize> {
-    let empty = (groups + 1) / 3;
+    let empty = emptied(groups);
     let mut sizes = even(rows, groups - empty);
     for _ in 0..empty {
         sizes.insert(draw.between(0, sizes.len()), 0);
@@ -400,8 +414,23 @@ mod tests {
     }
 
     #[test]
-    fn cost_counts_all_matrices() {
+    fn cost_counts_the_matrices_that_a_row_needs() {
+        let read = |sizes, routing: &str| GroupedMatmul.cost("grouped_matmul", &case(sizes, routing)).bytes_read;
         let cost = GroupedMatmul.cost("grouped_matmul", &case([4, 3, 5, 2], "skewed"));
         assert_eq!(cost, Cost { bytes_read: 4.0 * (20.0 + 30.0 + 4.0), bytes_written: 4.0 * 8.0, flops: 80.0 });
+        // Two of three groups have rows; two rows are in two groups at most; where there is nothing, nothing is read.
+        assert_eq!(read([4, 3, 5, 2], "empty"), 4.0 * (20.0 + 20.0 + 4.0));
+        assert_eq!(read([2, 8, 5, 2], "uniform"), 4.0 * (10.0 + 20.0 + 9.0));
+        assert_eq!(read([0, 0, 4, 4], "uniform"), 4.0);
+        let mut draw = Draw::new(5, "filled");
+        for routing in ROUTINGS {
+            for (rows, groups) in [(64, 8), (3, 8), (31, 4), (0, 2), (1, 1)] {
+                let sizes = group_sizes(routing, rows, groups, &mut draw);
+                let used = sizes.iter().filter(|size| **size > 0).count();
+                let most = filled(routing, rows, groups);
+                let exact = ["uniform", "empty"].contains(routing);
+                assert!(used <= most && (!exact || used == most), "{routing} {rows} {groups}: {used} of {most}");
+            }
+        }
     }
 }

@@ -265,6 +265,8 @@ fn what_stands_and_what_was_tried_can_be_asked() {
     assert_eq!(state.round(2).unwrap().verdict().unwrap().ruling, Ruling::Accepted);
     let first = &state.rounds[0];
     assert_eq!((first.began_s, first.ended_s), (4.0, Some(7.0)));
+    assert_eq!(first.ended_at.as_deref(), Some("2000-01-01 00:00:00"));
+    assert_eq!(state.open_round().unwrap().ended_at, None);
     assert_eq!((state.elapsed_s, state.next_number), (story.entries.len() as f64 - 1.0, story.entries.len() as u64));
 }
 

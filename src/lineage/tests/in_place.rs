@@ -108,6 +108,22 @@ fn another_branch_is_checked_out_where_one_was_asked_for() {
 }
 
 #[test]
+fn a_beginning_in_place_that_went_no_further_leaves_the_user_on_a_branch() {
+    let ground = Ground::new();
+    let head = ground.head();
+    drop(Lineage::begin(ground.in_place(&head, Some(BRANCH))).unwrap());
+    abandon(ground.in_place(&head, Some(BRANCH))).unwrap();
+    assert_eq!(ground.repository.head().unwrap().shorthand().unwrap(), BRANCH);
+    assert_eq!(ground.head(), head);
+    assert_eq!(ground.target(&format!("refs/kopt/{CAMPAIGN}/base")), None);
+    assert_eq!(ground.status(), Vec::<String>::new());
+    ground.repository.set_head("refs/heads/main").unwrap();
+    drop(Lineage::begin(ground.in_place(&head, None)).unwrap());
+    abandon(ground.in_place(&head, Some(BRANCH))).unwrap();
+    assert_eq!(ground.target(&format!("refs/heads/{BRANCH}")), None);
+}
+
+#[test]
 fn a_commit_of_the_users_is_not_put_back() {
     let ground = Ground::new();
     let head = ground.head();

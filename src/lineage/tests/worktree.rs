@@ -69,6 +69,77 @@ fn beginning_again_after_a_kill_is_harmless() {
 }
 
 #[test]
+fn a_beginning_that_went_no_further_is_taken_back_and_can_be_made_again() {
+    let ground = Ground::new();
+    let (head, before) = (ground.head(), ground.users());
+    abandon(ground.place(&head)).unwrap();
+    drop(ground.begin());
+    let lock = ground.repository.path().join(format!("refs/kopt/{CAMPAIGN}/base.lock"));
+    fs::write(&lock, "").unwrap();
+    for _ in 0..2 {
+        abandon(ground.place(&head)).unwrap();
+        assert!(!ground.folder.exists() && !ground.registration().exists() && !lock.exists());
+        assert_eq!(ground.target(&format!("refs/heads/{BRANCH}")), None);
+        assert_eq!(ground.repository.references_glob("refs/kopt/*").unwrap().count(), 0);
+        assert_eq!(ground.users(), before);
+    }
+    assert_clean(&ground.begin(), &head);
+    // Killed before its folder was linked, and before its registration was whole.
+    fs::remove_dir_all(&ground.folder).unwrap();
+    fs::create_dir(&ground.folder).unwrap();
+    fs::remove_file(ground.registration().join("gitdir")).unwrap();
+    abandon(ground.place(&head)).unwrap();
+    assert!(!ground.folder.exists() && !ground.registration().exists());
+    assert_eq!(ground.target(&format!("refs/heads/{BRANCH}")), None);
+}
+
+#[test]
+fn what_is_not_of_a_beginning_stays_where_one_is_taken_back() {
+    let ground = Ground::new();
+    let head = ground.head();
+    let mark = format!("refs/kopt/{CAMPAIGN}/base");
+    let all = |ground: &Ground| {
+        let branch = ground.target(&format!("refs/heads/{BRANCH}"));
+        (branch, ground.target(&mark), ground.folder.exists(), ground.registration().exists())
+    };
+    // A campaign of that name is at work elsewhere, or from another commit.
+    let lineage = ground.begin();
+    let whole = all(&ground);
+    let elsewhere = ground.workspace.join(".kopt/worktrees/elsewhere");
+    abandon(Place { folder: &elsewhere, ..ground.place(&head) }).unwrap();
+    assert_eq!(all(&ground), whole);
+    ground.write("src/lib.rs", "// second\n");
+    let second = ground.commit();
+    abandon(ground.place(&second)).unwrap();
+    assert_eq!(all(&ground), whole);
+    // Or it has begun.
+    ground.capture(&lineage, &head, 2, "int faster;\n");
+    drop(lineage);
+    abandon(ground.place(&head)).unwrap();
+    assert_eq!(all(&ground), whole);
+
+    // Branches: that the user named, or has moved, or has checked out; and a folder that is nobody's worktree.
+    let ground = Ground::new();
+    let head = ground.head();
+    let named = Place { branch: Some("mine"), ..ground.place(&head) };
+    drop(Lineage::begin(named).unwrap());
+    abandon(named).unwrap();
+    assert_eq!(ground.target("refs/heads/mine"), Some(head.clone()));
+    assert_eq!(all(&ground), (None, None, false, false));
+    drop(ground.begin());
+    fs::write(ground.repository.path().join("HEAD"), format!("ref: refs/heads/{BRANCH}\n")).unwrap();
+    abandon(ground.place(&head)).unwrap();
+    assert_eq!(all(&ground), (Some(head.clone()), None, false, false));
+    ground.write("src/lib.rs", "// on it\n");
+    let moved = ground.commit();
+    ground.repository.set_head("refs/heads/main").unwrap();
+    write(&ground.folder.join("mine.txt"), "a person's\n");
+    abandon(ground.place(&head)).unwrap();
+    assert_eq!(all(&ground), (Some(moved), None, true, false));
+    assert_eq!(read(&ground.folder.join("mine.txt")), "a person's\n");
+}
+
+#[test]
 fn names_and_branches_that_cannot_be_used_are_refused_and_leave_nothing() {
     let ground = Ground::new();
     let head = ground.head();

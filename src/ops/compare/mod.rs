@@ -13,7 +13,7 @@ pub(super) mod figures;
 pub(super) mod interface;
 pub(super) mod live;
 pub(super) mod report;
-mod shapes;
+pub(super) mod shapes;
 pub(super) mod sides;
 
 use camino::{Utf8Path, Utf8PathBuf};

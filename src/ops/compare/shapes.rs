@@ -52,7 +52,8 @@ fn shared<'a>(base: &'a Manifest, head: &Manifest) -> (Vec<&'a Shape>, Vec<LeftO
     (shapes, left_out)
 }
 
-fn same(one: &Shape, other: &Shape) -> bool {
+/// Whether two shapes are one, under whatever names.
+pub fn same(one: &Shape, other: &Shape) -> bool {
     one.parameters.len() == other.parameters.len() && one.parameters.iter().all(|pair| other.parameters.contains(pair))
 }
 

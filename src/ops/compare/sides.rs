@@ -83,6 +83,7 @@ impl Sides {
             Some(name) => Some(revisions.resolve(name)?),
             None => None,
         };
+        revisions.keeps_clear(&workspace.target.join("kopt"), head.as_ref())?;
         let name = match &request.package {
             Some(name) => name.clone(),
             None => stands_in(context, workspace, request)?,

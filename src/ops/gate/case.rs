@@ -1,6 +1,7 @@
 //! One kernel of a gate on its way to an outcome: what can be said before anything is run, and what is left to do.
 
 use kopt_schema::exit::Exit;
+use kopt_schema::manifest::Shape;
 use kopt_schema::message::{GateKernel, GateOutcome};
 
 use super::audit;
@@ -8,11 +9,11 @@ use super::scope::{Reached, Scope, Side};
 use crate::audit::rules;
 use crate::error::Error;
 use crate::manifest::Kernel;
-use crate::ops::compare::interface;
+use crate::ops::compare::{interface, shapes};
 use crate::reach::Aspect;
 use crate::referee::entrant::{self, Entrant, Version};
 use crate::revision::Revisions;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 /// What is left to do for a kernel.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub struct Contest<'a> {
     pub head: Alone<'a>,
     /// The base's version.
     pub incumbent: Entrant,
-    /// Entries that the head adds: the base's judge does not know them.
+    /// Entries and shapes that the head adds: the base's judge does not know them.
     pub added: Vec<String>,
 }
 
@@ -59,16 +60,36 @@ pub const MOVED: &str =
 pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mut Vec<String>) -> Way<'a> {
     let side = |side: &'a Side, name: Option<&str>| name.and_then(|name| side.kernels.get(name));
     let base = side(&scope.base, reached.pair.before());
+    let named = [(&scope.base, reached.pair.before()), (&scope.head, reached.pair.after())];
+    let submodule = named.into_iter().find_map(|(side, name)| side.submodule_of(name?));
+    if let (Some(path), Some(_)) = (submodule, reached.pair.after()) {
+        let text = format!("`{path}` is a submodule, which is not exported, and what it is compiled from lies there");
+        return Way::Decided(GateOutcome::NotJudged, text);
+    }
     let head = match side(&scope.head, reached.pair.after()) {
         Some(Ok(kernel)) => kernel,
         Some(Err(wrong)) => return Way::Decided(GateOutcome::DoesNotBuild, format!("its manifest is wrong: {wrong}")),
-        None => return Way::Decided(GateOutcome::Removed, "it is gone from the workspace".to_owned()),
+        None => {
+            let gone = || (GateOutcome::Removed, "it is gone from the workspace".to_owned());
+            let (outcome, text) = reached.elsewhere.as_deref().map_or_else(gone, |folder| {
+                let text = format!("it is still in {}, and no kernel of this workspace any more", place(folder));
+                (GateOutcome::NotJudged, text)
+            });
+            return Way::Decided(outcome, text);
+        }
     };
+    // A crate that the base has, and not as a kernel of this workspace, is not new.
+    let elsewhere = reached.elsewhere.as_deref().map(|folder| {
+        format!("the base has it in {}, and not as a kernel of this workspace to compare with", place(folder))
+    });
     if let Some(id) = rules::unknown(&head.manifest.allow).next() {
         let text = format!("its manifest is wrong: `policy.allow` names `{id}`, which is no rule of the audit");
         return Way::Decided(GateOutcome::DoesNotBuild, text);
     }
-    let allow = audit::policy(&scope.base, reached.pair.before(), &head.manifest.allow);
+    let allow = match &elsewhere {
+        Some(_) => Vec::new(),
+        None => audit::policy(&scope.base, reached.pair.before(), &head.manifest.allow),
+    };
     let compiled = |kernel, side: &Side, word: &str| {
         let (commit, name) = (side.revision.commit.clone(), side.revision.name.clone());
         let version = Version { kernel, revision: commit, name, shown: word.to_owned() };
@@ -79,18 +100,25 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
         Ok(entrant) => Alone { kernel: head, entrant, moved: false },
         // Only what this machine lacks excuses a version: one that it could compile, and that does not build, fails.
         Err(error) if error.exit() == Exit::Output => return Way::Decided(GateOutcome::NotJudged, words(&error)),
-        Err(error) if error.exit() != Exit::NoDevice => {
-            return Way::Decided(GateOutcome::DoesNotBuild, words(&error));
-        }
         Err(error) => {
             let before = match base {
                 Some(Ok(base)) => Some(compiled(base, &scope.base, "the base's version").map_err(|error| error.exit())),
                 _ => None,
             };
-            return match before {
-                Some(Ok(_)) => Way::Decided(GateOutcome::NotJudged, format!("{}; {MOVED}", words(&error))),
+            if error.exit() != Exit::NoDevice {
+                // What was so before is not the change's doing, and nothing is known of it.
+                return match matches!(before, Some(Err(exit)) if exit == error.exit()) {
+                    true => {
+                        Way::Decided(GateOutcome::NotJudged, format!("{}; nor does the base's version", words(&error)))
+                    }
+                    false => Way::Decided(GateOutcome::DoesNotBuild, words(&error)),
+                };
+            }
+            return match (before, elsewhere) {
+                (Some(Ok(_)), _) => Way::Decided(GateOutcome::NotJudged, format!("{}; {MOVED}", words(&error))),
                 // Whether it could be compiled here when there is room is not known.
-                Some(Err(Exit::Output)) => Way::Decided(GateOutcome::NotJudged, words(&error)),
+                (Some(Err(Exit::Output)), _) => Way::Decided(GateOutcome::NotJudged, words(&error)),
+                (_, Some(why)) => Way::Decided(GateOutcome::NotJudged, format!("{}; {why}", words(&error))),
                 _ => Way::Decided(GateOutcome::NotHere, words(&error)),
             };
         }
@@ -107,12 +135,22 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let mut hindered = false;
     let why = match (base, before) {
         (Some(Ok(base)), Some((_, Ok(incumbent)))) => match interface::includes(head, base) {
-            Ok(_) if incumbent.side.code == alone.entrant.side.code => {
+            Ok(entries) => {
+                let added: Vec<String> = entries.into_iter().chain(new_shapes(head, base)).collect();
+                if incumbent.side.code != alone.entrant.side.code {
+                    // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
+                    return Way::Timed(Box::new(Contest { base, head: alone, incumbent, added }));
+                }
                 let text = "both compile to the same code: there is nothing to measure";
-                return Way::Decided(GateOutcome::Same, text.to_owned());
+                return match added.is_empty() {
+                    true => Way::Decided(GateOutcome::Same, text.to_owned()),
+                    // What was right on the base's shapes may be wrong on others.
+                    false => {
+                        let text = format!("{text}; `{}` is new", added.join("`, `"));
+                        Way::Alone(Box::new(alone), GateOutcome::Same, text)
+                    }
+                };
             }
-            // One that the audit refuses, too: the match is over before its first launch, and its evidence says why.
-            Ok(added) => return Way::Timed(Box::new(Contest { base, head: alone, incumbent, added })),
             Err(error) => words(&error),
         },
         (_, Some((_, Err(error)))) => {
@@ -130,20 +168,32 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
     let edited = reached.judging();
     let moved = matches!(base, Some(Ok(base)) if !hindered && base.manifest.backend != alone.kernel.manifest.backend);
     let alone = Alone { moved, ..alone };
-    match base {
-        None => Way::Alone(Box::new(alone), GateOutcome::New, why),
+    match (base, elsewhere) {
+        (None, Some(why)) => Way::Alone(Box::new(alone), GateOutcome::NotJudged, why),
+        (None, None) => Way::Alone(Box::new(alone), GateOutcome::New, why),
         // What keeps the base from being compiled here, and is not its own fault, says nothing of the head.
-        Some(_) if hindered => {
+        (Some(_), _) if hindered => {
             let why = format!("the base's version cannot be compiled here: {why}");
             Way::Alone(Box::new(alone), GateOutcome::NotJudged, why)
         }
-        Some(_) if edited.is_empty() => Way::Alone(Box::new(alone), GateOutcome::NotCompared, why),
+        (Some(_), _) if edited.is_empty() => Way::Alone(Box::new(alone), GateOutcome::NotCompared, why),
         // Its own judge is the only one that can be asked, and says what the change makes it say.
-        Some(_) => {
+        (Some(_), _) => {
             let why = format!("{why}; and the change edits what judges it: {}", edited.join(", "));
             Way::Alone(Box::new(alone), GateOutcome::NotJudged, why)
         }
     }
+}
+
+/// Names of the head's shapes that are none of the base's.
+fn new_shapes(head: &Kernel, base: &Kernel) -> Vec<String> {
+    let is_known = |shape: &Shape| base.manifest.shapes.iter().any(|other| shapes::same(shape, other));
+    head.manifest.shapes.iter().filter(|shape| !is_known(shape)).map(|shape| shape.name.clone()).collect()
+}
+
+/// A folder of the repository, in words.
+fn place(folder: &Utf8Path) -> String {
+    if folder.as_str().is_empty() { "the repository's root".to_owned() } else { format!("`{folder}`") }
 }
 
 /// What is known of a kernel before its outcome.
@@ -158,7 +208,8 @@ pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKer
     }
     // The file to look at: the kernel's own before what judges it, and one that the head still has.
     let file = reached.reasons.iter().find(|reason| reason.aspect == Aspect::Kernel).or(reached.reasons.first());
-    let file = file.map(|reason| reason.path.clone()).filter(|path| revisions.text(&head.revision, path).is_some());
+    let is_there = |path: &Utf8PathBuf| revisions.text(&head.revision, path).is_ok_and(|text| text.is_some());
+    let file = file.map(|reason| reason.path.clone()).filter(is_there);
     let line = file.as_deref().and_then(|path| revisions.first_line(&base.revision, &head.revision, path));
     GateKernel {
         kernel: reached.pair.name().to_owned(),

@@ -53,7 +53,7 @@ use crate::records::gate::GateReport;
 use crate::records::numbers;
 use crate::referee::evidence;
 use crate::referee::seeds::Master;
-use crate::revision::Revisions;
+use crate::revision::{Revision, Revisions};
 use crate::shell::{GOOD, Shell, count, units};
 use crate::workspace::Workspace;
 
@@ -124,8 +124,12 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
         shell.status("Nothing", GOOD, "to compare with: this is the first commit");
         return Ok(Exit::Ok);
     };
+    revisions.keeps_clear(&own, Some(&range.head))?;
     let changes = revisions.changes(&range.base, &range.head)?;
     let mut notes = range.notes.clone();
+    if range.base.commit == range.head.commit {
+        notes.push("base and head are the same commit".to_owned());
+    }
     if request.head.is_none() && revisions.uncommitted() > 0 {
         let files = count(revisions.uncommitted(), "file");
         notes.push(format!("{files} with changes that are not committed: not gated (`cargo kopt compare` takes them)"));
@@ -133,19 +137,24 @@ pub fn gate(context: &Context, shell: &mut Shell, request: &Request) -> Result<E
     // Text for people changes no code: no need to know of any package. Among sources, and where sources include from, it may be
     // one of them.
     let sides = [&range.base, &range.head];
-    let roots: OnceCell<Vec<Utf8PathBuf>> = OnceCell::new();
+    let roots: OnceCell<Result<Vec<Utf8PathBuf>>> = OnceCell::new();
     let is_included = |path: &Utf8PathBuf| {
-        let found = || sides.iter().flat_map(|side| reach::include_roots(&revisions.manifests(side))).collect();
-        roots.get_or_init(found).iter().any(|root| path.starts_with(root))
+        let of = |side: &&Revision| revisions.manifests(side).map(|found| reach::include_roots(&found));
+        let found = || sides.iter().map(of).collect::<Result<Vec<_>>>().map(|found| found.concat());
+        // Where they cannot be read, whoever looks closer says so.
+        let is_at = |root: &Utf8PathBuf| path.starts_with(root) || root.starts_with(path);
+        roots.get_or_init(found).as_ref().map_or(true, |roots| roots.iter().any(is_at))
     };
     let is_text = |path: &Utf8PathBuf| {
         let mut names = sides.iter().flat_map(|side| revisions.names_around(side, path));
-        reach::is_document(path) && !names.any(|name| reach::is_source(&name)) && !is_included(path)
+        let mut is_beside_source = || names.any(|name| reach::is_source(&name));
+        reach::is_document(path) && !reach::is_beside_code(path) && !is_beside_source() && !is_included(path)
     };
     let scope = match changes.iter().flat_map(|change| [&change.before, &change.after]).flatten().all(is_text) {
         true => None,
         false => Some(Scope::find(context, &revisions, &range, &changes)?),
     };
+    notes.extend(scope.iter().flat_map(Scope::left_out));
     let message = match &scope {
         Some(scope) => GateScope { notes, ..scope.message(&range, &changes) },
         None => GateScope {
@@ -276,7 +285,8 @@ impl Gate<'_> {
 }
 
 fn result(scope: &GateScope, kernels: &[GateKernel], request: &Request, seconds: f64) -> GateResult {
-    let undecided = kernels.iter().filter(|kernel| kernel.outcome.exit() == Exit::Inconclusive);
+    // More time decides nothing where nothing was, or could be, compared.
+    let undecided = kernels.iter().filter(|kernel| kernel.outcome == GateOutcome::Inconclusive);
     GateResult {
         exit_code: exit(kernels, request.inconclusive).code(),
         text: tell::summary(scope, kernels),

@@ -17,7 +17,7 @@ pub enum Own {
     Else(GateOutcome, String),
     /// It is wrong before the base's, and the change edits what judges it.
     Edited,
-    /// It has these entries, of which the base's judge knows nothing.
+    /// It has these entries and shapes, of which the base's judge knows nothing.
     Added(Vec<String>),
 }
 
@@ -50,15 +50,23 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
                 }
                 false => {
                     let trials = count(found.trials, "trial");
+                    let unknown = match outcome {
+                        GateOutcome::NotCompared => "how fast it is beside the base nobody knows",
+                        _ => "nothing was timed",
+                    };
                     (kernel.outcome, kernel.text) =
-                        (*outcome, format!("{why}; {trials} of its own passed, and nothing was timed"));
+                        (*outcome, format!("{why}; {trials} of its own passed, and {unknown}"));
                 }
             }
         }
         (Own::Else(..) | Own::Added(_), Err(error)) => {
+            // Where the base's judge has run it, or it was not to pass anyway, one of the change's own that finds no device does
+            // not excuse it.
+            let may_be_elsewhere = matches!(own, Own::Else(outcome, _) if *outcome != GateOutcome::NotJudged);
             kernel.outcome = match error.exit() {
                 Exit::BuildFailed => GateOutcome::DoesNotBuild,
-                _ => unjudged(&error),
+                _ if may_be_elsewhere => unjudged(&error),
+                _ => GateOutcome::NotJudged,
             };
             kernel.text = case::words(&error);
         }
@@ -98,17 +106,28 @@ pub fn outcome(evidence: &Evidence) -> GateOutcome {
     }
 }
 
-/// A slowdown that is meant passes; nothing else can be excused.
+/// A slowdown that is meant passes, and so does a speed that nobody can know; nothing else can be excused.
 pub fn excuse(kernel: &mut GateKernel, allowed: &[Allowed]) {
     let names = [Some(kernel.kernel.as_str()), kernel.renamed_from.as_deref()];
-    let Some(found) = allowed.iter().find(|one| names.contains(&Some(one.kernel.as_str()))) else { return };
-    match kernel.outcome {
-        GateOutcome::Regressed => {
-            kernel.outcome = GateOutcome::Allowed;
+    let excused = match kernel.outcome {
+        GateOutcome::Regressed => Some(GateOutcome::Allowed),
+        GateOutcome::NotCompared => Some(GateOutcome::NotComparedAllowed),
+        _ => None,
+    };
+    let found = allowed.iter().find(|one| names.contains(&Some(one.kernel.as_str())));
+    match (found, excused) {
+        (Some(found), Some(excused)) => {
+            kernel.outcome = excused;
             kernel.allowed = Some(found.reason.clone());
         }
-        outcome if outcome.exit() != Exit::Ok => {
+        (Some(found), None) if kernel.outcome.exit() != Exit::Ok => {
             kernel.notes.push(format!("a commit allows a slowdown ({}); that excuses no other failure", found.reason));
+        }
+        (None, _) if kernel.outcome == GateOutcome::NotCompared => {
+            let trailer = format!("`Kopt-Allow: {} <reason>`", kernel.kernel);
+            kernel.notes.push(format!(
+                "what is called as the base's is can be compared; where it must be another, a commit says so: {trailer}"
+            ));
         }
         _ => {}
     }
@@ -166,10 +185,12 @@ mod tests {
         let unsure = [kernel(GateOutcome::Inconclusive)];
         assert_eq!([Inconclusive::Warn, Inconclusive::Pass].map(|how| exit(&unsure, how)), [Exit::Ok; 2]);
         assert_eq!(exit(&[], Inconclusive::Fail), Exit::Ok);
-        let unknown = [kernel(GateOutcome::NotJudged)];
-        for how in [Inconclusive::Fail, Inconclusive::Warn, Inconclusive::Pass] {
-            assert_eq!(exit(&unknown, how), Exit::Inconclusive, "{how:?}");
+        for unknown in [GateOutcome::NotJudged, GateOutcome::NotCompared] {
+            for how in [Inconclusive::Fail, Inconclusive::Warn, Inconclusive::Pass] {
+                assert_eq!(exit(&[kernel(unknown)], how), Exit::Inconclusive, "{unknown:?}, {how:?}");
+            }
         }
+        assert_eq!(exit(&[kernel(GateOutcome::NotComparedAllowed)], Inconclusive::Fail), Exit::Ok);
     }
 
     #[test]
@@ -215,10 +236,35 @@ mod tests {
             excuse(&mut slower, &allowed(name));
             assert_eq!(slower.outcome, outcome, "{name}");
         }
-        for outcome in [GateOutcome::Incorrect, GateOutcome::Integrity, GateOutcome::DoesNotBuild] {
+        let with = |trailer: &str| {
+            let mut other = kernel(GateOutcome::NotCompared);
+            excuse(&mut other, &allowed(trailer));
+            (other.outcome, other.allowed, other.notes)
+        };
+        assert_eq!(with("soft"), (GateOutcome::NotComparedAllowed, Some("exact".to_owned()), Vec::new()));
+        let (outcome, excused, told) = with("rmsnorm");
+        assert_eq!((outcome, excused), (GateOutcome::NotCompared, None));
+        assert!(told.len() == 1 && told[0].ends_with("`Kopt-Allow: softmax <reason>`"), "{told:?}");
+        for outcome in
+            [GateOutcome::Incorrect, GateOutcome::Integrity, GateOutcome::DoesNotBuild, GateOutcome::NotJudged]
+        {
             let mut other = kernel(outcome);
             excuse(&mut other, &allowed("softmax"));
             assert_eq!((other.outcome, other.allowed, other.notes.len()), (outcome, None, 1));
+        }
+    }
+
+    #[test]
+    fn a_judge_of_the_changes_own_that_finds_no_device_excuses_only_what_no_other_has_run() {
+        let absent = || Err(Error::new(Exit::NoDevice, "no GPU"));
+        for (own, before, expected) in [
+            (Own::Added(vec!["second".to_owned()]), GateOutcome::Inconclusive, GateOutcome::NotJudged),
+            (Own::Else(GateOutcome::NotJudged, String::new()), GateOutcome::NotJudged, GateOutcome::NotJudged),
+            (Own::Else(GateOutcome::New, String::new()), GateOutcome::NotJudged, GateOutcome::NotHere),
+        ] {
+            let mut judged = kernel(before);
+            by_its_own(&mut judged, &own, absent());
+            assert_eq!(judged.outcome, expected);
         }
     }
 }

@@ -15,11 +15,16 @@ pub struct Range {
     pub notes: Vec<String>,
 }
 
+/// How the head of a pull request is checked out.
+const CHECK_OUT: &str = "`on: pull_request` does that by itself; on `pull_request_target` say `ref: ${{ \
+                         github.event.pull_request.head.sha }}`, and what it changes then runs with that event's rights";
+
 /// Chooses base and head. None where the head is the first commit of all, and nobody named a base.
 ///
 /// # Errors
 /// When a revision is not there, the two have nothing in common, or the history is cut off.
 pub fn choose(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: Option<&str>) -> Result<Option<Range>> {
+    let is_checked_out = head.is_none();
     let head = revisions.resolve(head.unwrap_or("HEAD"))?;
     if let Some(name) = base {
         let named = resolve(revisions, name)?;
@@ -27,7 +32,11 @@ pub fn choose(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: 
     }
     for (name, why) in told(revisions, github, &head)? {
         if let Some(found) = revisions.known(&name) {
-            return fork(revisions, Revision { name: why, ..found }, head, Vec::new()).map(Some);
+            let range = fork(revisions, Revision { name: why, ..found }, head, Vec::new())?;
+            if is_checked_out && lacks_the_request(revisions, github, &range)? {
+                return Err(Error::setup("what is checked out is the base, not the pull request").hint(CHECK_OUT));
+            }
+            return Ok(Some(range));
         }
         if revisions.is_shallow() {
             return Err(not_here(&why, &name));
@@ -51,6 +60,20 @@ pub fn choose(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: 
     let where_ = if commit == range.head.commit { "is" } else { "is a part of" };
     let notes = vec![format!("the head {where_} {name}: compared with its parent commit")];
     Ok(parent(revisions, &range.head)?.map(|base| Range { base, head: range.head, notes }))
+}
+
+/// Whether the head has nothing of the pull request that the event is about. On `pull_request_target` it is the base's branch that
+/// is checked out, which may have gone on since: a gate of that passes whatever anybody requests.
+fn lacks_the_request(revisions: &Revisions, github: &GitHub, range: &Range) -> Result<bool> {
+    let Some(request) = github.said("/pull_request/head/sha") else { return Ok(false) };
+    let is_of_the_base = github.event_name.as_deref() == Some("pull_request_target");
+    if request == range.head.commit || (range.base.commit != range.head.commit && !is_of_the_base) {
+        return Ok(false);
+    }
+    // From a fork it is not even here.
+    let Some(request) = revisions.known(request) else { return Ok(true) };
+    let common = revisions.merge_base(&request, &range.head)?;
+    Ok(common.is_none_or(|common| common.commit != request.commit))
 }
 
 /// What GitHub says of the base, by commit or branch, with words for it; the surest first.

@@ -24,6 +24,8 @@ pub struct Side {
     pub export: Option<Export>,
     /// Its kernels by name, or what is wrong with their manifests.
     pub kernels: BTreeMap<String, Result<Kernel, String>>,
+    /// Other repositories in it, whose files nobody has.
+    submodules: Vec<Utf8PathBuf>,
     snapshot: Snapshot,
 }
 
@@ -34,6 +36,8 @@ pub struct Reached {
     pub pair: Pair,
     /// Why.
     pub reasons: Vec<Reason>,
+    /// Where the other commit has the crate all the same, of a kernel that only one commit's workspace has.
+    pub elsewhere: Option<Utf8PathBuf>,
 }
 
 /// Everything that is known before anything is built.
@@ -59,14 +63,32 @@ impl Scope {
         let head = Side::find(context, revisions, &range.head, "the head")?;
         let pairs = reach::pairs(&base.snapshot, &head.snapshot, changes);
         let kernels = pairs.len();
+        let alone = pairs.iter().any(|pair| !matches!(pair, Pair::Both { .. }));
+        let all = |revision: &Revision| if alone { revisions.manifests(revision) } else { Ok(Vec::new()) };
+        let (of_base, of_head) = (all(&range.base)?, all(&range.head)?);
+        let elsewhere = |pair: &Pair| match pair {
+            Pair::Both { .. } => None,
+            Pair::Added(name) => reach::still_in(head.snapshot.package(name)?, &of_base),
+            Pair::Removed(name) => reach::still_in(base.snapshot.package(name)?, &of_head),
+        };
         let reached = pairs.into_iter().filter_map(|pair| {
             let reasons = reach::reasons(&base.snapshot, &head.snapshot, changes, &pair);
             // One that was added, removed or renamed is told of even where no file of it differs.
             let renamed = pair.before() != pair.after();
-            (renamed || !reasons.is_empty()).then_some(Reached { pair, reasons })
+            let elsewhere = elsewhere(&pair);
+            (renamed || !reasons.is_empty()).then_some(Reached { pair, reasons, elsewhere })
         });
         let reached = reached.collect();
         Ok(Self { base, head, reached, kernels })
+    }
+
+    /// What of either commit nobody looks at, in words.
+    pub fn left_out(&self) -> Vec<String> {
+        let exports = [&self.base, &self.head].into_iter().filter_map(|side| side.export.as_ref());
+        let mut told: Vec<String> = exports.flat_map(|export| export.left_out.iter().cloned()).collect();
+        told.sort();
+        told.dedup();
+        told
     }
 
     /// As it is told.
@@ -117,10 +139,11 @@ const fn aspect(aspect: Aspect) -> &'static str {
 impl Side {
     fn find(context: &Context, revisions: &Revisions, revision: &Revision, word: &str) -> Result<Self> {
         let prefix = revisions.prefix();
-        let Some(manifest) = revisions.text(revision, &prefix.join("Cargo.toml")) else {
+        let Some(manifest) = revisions.text(revision, &prefix.join("Cargo.toml"))? else {
             // The workspace is new, or gone: every kernel is.
             let snapshot = Snapshot { workspace: prefix.to_owned(), ..Snapshot::default() };
-            return Ok(Self { revision: revision.clone(), export: None, kernels: BTreeMap::new(), snapshot });
+            let (revision, kernels) = (revision.clone(), BTreeMap::new());
+            return Ok(Self { revision, export: None, kernels, submodules: Vec::new(), snapshot });
         };
         let export = revisions.export(revision)?;
         let path = export.workspace.join("Cargo.toml");
@@ -175,9 +198,19 @@ impl Side {
             workspace: prefix.to_owned(),
             packages: workspace.members.iter().map(package).chain(others).collect(),
             manifest,
-            lock: revisions.text(revision, &prefix.join("Cargo.lock")),
+            lock: revisions.text(revision, &prefix.join("Cargo.lock"))?,
         };
-        Ok(Self { revision: revision.clone(), export: Some(export), kernels, snapshot })
+        let submodules = revisions.submodules(revision)?;
+        Ok(Self { revision: revision.clone(), export: Some(export), kernels, submodules, snapshot })
+    }
+
+    /// The submodule that what a kernel is compiled from lies in, if there is one. An export has none of it.
+    pub fn submodule_of(&self, kernel: &str) -> Option<&Utf8Path> {
+        let package = self.snapshot.package(kernel)?;
+        let mut places = reach::include_roots(&[(package.folder.clone(), package.manifest.clone())]);
+        places.push(package.folder.join("kernels"));
+        let holds = |submodule: &&Utf8PathBuf| places.iter().any(|place| place.starts_with(submodule));
+        self.submodules.iter().find(holds).map(Utf8PathBuf::as_path)
     }
 }
 

@@ -7,7 +7,7 @@ use kopt_schema::message::{GateKernel, GateOutcome, GateScope, Message};
 
 use super::range::Range;
 use crate::error::Result;
-use crate::records::gate::{GateReport, Weight, time_shown, weight, worst};
+use crate::records::gate::{GateReport, Weight, passed_the_bases, time_shown, weight, worst};
 use crate::shell::table::{Align, Table};
 use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, indented, units};
 
@@ -95,7 +95,7 @@ fn details(shell: &mut Shell, kernel: &GateKernel, weight: Weight) {
         text.push_str(&indented(&format!("allowed by a commit: {reason}"), 4));
     }
     if !kernel.judging.is_empty() {
-        let judged = if kernel.trials > 0 { "; the base's judged it here" } else { "" };
+        let judged = if passed_the_bases(kernel) { "; the base's judged it here" } else { "" };
         let files = kernel.judging.join(", ");
         text.push_str(&indented(&format!("the change edits what judges it{judged}: {files}"), 4));
     }
@@ -139,14 +139,15 @@ const fn rank(outcome: GateOutcome) -> u8 {
         GateOutcome::DoesNotBuild => 2,
         GateOutcome::Regressed => 3,
         GateOutcome::NotJudged => 4,
-        GateOutcome::Inconclusive => 5,
-        GateOutcome::Allowed => 6,
-        GateOutcome::NotCompared => 7,
-        GateOutcome::NotHere => 8,
-        GateOutcome::Removed => 9,
-        GateOutcome::New => 10,
-        GateOutcome::Faster => 11,
-        GateOutcome::Passed => 12,
-        GateOutcome::Same => 13,
+        GateOutcome::NotCompared => 5,
+        GateOutcome::Inconclusive => 6,
+        GateOutcome::Allowed => 7,
+        GateOutcome::NotComparedAllowed => 8,
+        GateOutcome::NotHere => 9,
+        GateOutcome::Removed => 10,
+        GateOutcome::New => 11,
+        GateOutcome::Faster => 12,
+        GateOutcome::Passed => 13,
+        GateOutcome::Same => 14,
     }
 }

@@ -108,6 +108,14 @@ impl Starter {
             true => String::new(),
             false => format!("language = \"{}\"\n", self.language.name()),
         };
+        // For the device that is here; where there is none, for what a manifest means that says nothing.
+        let usual = match (self.backend, self.language) {
+            (Backend::Cpu, _) => None,
+            (Backend::Cuda, _) => Some("sm_90"),
+            (Backend::Hip, Language::Triton) => Some("gfx942"),
+            (Backend::Hip, _) => Some("gfx90a"),
+        };
+        let arch = usual.map_or_else(String::new, |usual| format!("arch = [\"native\", \"{usual}\"]\n"));
         let fill = |text: &str| {
             text.replace("{{name}}", name)
                 .replace("{{crate}}", &name.replace('-', "_"))
@@ -116,6 +124,7 @@ impl Starter {
                 .replace("{{backend}}", self.backend.name())
                 .replace("{{language}}", &language)
                 .replace("{{dtype}}", &dtype)
+                .replace("{{arch}}", &arch)
                 .replace("{{shapes}}", &shapes)
                 .replace("{{harness}}", &harness.harness)
                 .replace("{{build}}", &harness.build)
@@ -220,6 +229,10 @@ mod tests {
             assert!(files.iter().all(|(_, text)| !text.contains("{{")), "{starter:?}");
             let manifest = manifest(&files);
             assert_eq!((manifest.backend, manifest.language), (starter.backend, starter.language));
+            // Of a device here, and without one it compiles all the same.
+            let arch: Vec<&str> = manifest.arch.iter().map(String::as_str).collect();
+            let is_for_a_device = matches!(arch.as_slice(), ["native", usual] if *usual != "native");
+            assert!(is_for_a_device || starter.backend == Backend::Cpu && arch.is_empty(), "{starter:?}: {arch:?}");
             assert!(manifest.sources.iter().chain([&manifest.header]).all(|source| !text(source).is_empty()));
             assert!(manifest.launch.iter().all(|plan| !text(plan).is_empty()));
             assert!(text("tests/correctness.rs").contains("(my_kernel)"));

@@ -38,7 +38,7 @@ const LAST_LINES: usize = 20;
 pub struct Limits {
     /// For one answer. A campaign that has less time left gives less.
     pub time: Duration,
-    /// Bytes of each of its outputs that are kept; the rest is read and dropped.
+    /// Bytes of each of its outputs that are kept; of the rest only the end is heard.
     pub output: usize,
 }
 

@@ -19,6 +19,10 @@ use crate::process::{self, Group, Interrupts};
 /// Read at one go from one output, before the clock and the other one are looked at.
 const AT_ONCE: usize = 1 << 20;
 
+/// Of an output that is longer than what is kept, so much of its end is heard all the same: the last line tells what the whole
+/// run has cost.
+const END: usize = 64 << 10;
+
 /// What to run.
 pub struct Job<'a> {
     /// The command; its outputs are set here.
@@ -47,7 +51,7 @@ pub enum End {
 pub struct Ended {
     /// How it ended.
     pub end: End,
-    /// What it printed, as far as it was kept.
+    /// What it printed, as far as it was kept, and the end of it.
     pub stdout: String,
     /// And on its standard error.
     pub stderr: String,
@@ -124,6 +128,8 @@ struct Sink {
     path: Utf8PathBuf,
     kept: Vec<u8>,
     most: usize,
+    /// The end of what is not kept, and some before it.
+    end: Vec<u8>,
     dropped: u64,
 }
 
@@ -138,7 +144,7 @@ impl Sink {
         // Made anew: a link that an earlier attempt left there would be written through.
         let _ = fs::remove_file(&path);
         let file = File::create_new(&path).map_err(|error| cannot_write(&path, &error))?;
-        Ok((Self { pipe, file, path, kept: Vec::new(), most, dropped: 0 }, writer))
+        Ok((Self { pipe, file, path, kept: Vec::new(), most, end: Vec::new(), dropped: 0 }, writer))
     }
 
     /// Takes what is there; whether there was anything.
@@ -153,7 +159,7 @@ impl Sink {
                     let room = length.min(self.most.saturating_sub(self.kept.len()));
                     self.file.write_all(&buffer[..room]).map_err(|error| cannot_write(&self.path, &error))?;
                     self.kept.extend_from_slice(&buffer[..room]);
-                    self.dropped += (length - room) as u64;
+                    self.pass_over(&buffer[room..length]);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -165,6 +171,15 @@ impl Sink {
         Ok(taken > 0)
     }
 
+    fn pass_over(&mut self, bytes: &[u8]) {
+        self.dropped += bytes.len() as u64;
+        self.end.extend_from_slice(bytes);
+        // Not at every step: what stays is moved each time.
+        if self.end.len() > 2 * END {
+            self.end.drain(..self.end.len() - END);
+        }
+    }
+
     fn note(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default();
         (self.dropped > 0)
@@ -172,7 +187,14 @@ impl Sink {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept).into_owned()
+        let end = &self.end[self.end.len().saturating_sub(END)..];
+        let mut bytes = self.kept.clone();
+        if (end.len() as u64) < self.dropped {
+            // What stands on both sides of a gap is not one line.
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(end);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 

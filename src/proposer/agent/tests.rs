@@ -142,6 +142,17 @@ fn fifty_megabytes_of_chatter_are_read_and_a_part_is_kept() {
     assert_eq!((kept("agent-1.stdout"), kept("agent-1.stderr")), (16 << 20, 1000));
     let dropped = 52_428_800 + "\n{\"cost_usd\": 1}\n".len() - (16 << 20);
     assert_eq!(answer.notes, [format!("agent-1.stdout has the first {} bytes; {dropped} more were dropped", 16 << 20)]);
+    assert_eq!(answer.usage.and_then(|usage| usage.cost_usd), Some(1.0), "its last line is heard");
+}
+
+#[test]
+fn a_line_that_is_kept_in_part_is_heard_whole() {
+    let world = World::new();
+    let limits = Limits { output: 10, ..Limits::seconds(600.0) };
+    let script = r#"echo '{"total_cost_usd": 0.75, "result": "Eight lanes"}'"#;
+    let answer = world.ask(&mut scripted(&world, script, limits)).unwrap();
+    assert_eq!(answer.usage.and_then(|usage| usage.cost_usd), Some(0.75));
+    assert_eq!(fs::metadata(world.round_folder().join("agent-1.stdout")).unwrap().len(), 10);
 }
 
 #[test]

@@ -10,10 +10,28 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use kopt_schema::campaign::event::Reason;
+use kopt_schema::exit::Exit;
+use rustix::io::Errno;
 
 use super::diff::{FileChange, Hunk};
+use crate::error::Error;
 
 /// Why nothing was changed.
+#[derive(Debug, Clone)]
+pub enum Unapplied {
+    /// The patch does not fit, or may not do what it does.
+    Refused(Refusal),
+    /// The machine could not do it: that is no fault of the patch.
+    Failed(Error),
+}
+
+impl From<Refusal> for Unapplied {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What is wrong with a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind.
@@ -35,8 +53,8 @@ type Files = BTreeMap<Utf8PathBuf, Option<Content>>;
 /// Applies `changes`, whose paths are relative to the folder `inside` of the repository in `top`.
 ///
 /// # Errors
-/// When they do not fit. Then no file has changed.
-pub fn apply(changes: &[FileChange], top: &Utf8Path, inside: &Utf8Path) -> Result<(), Refusal> {
+/// When they do not fit. Then no file has changed. When the machine cannot write them: then some may have.
+pub fn apply(changes: &[FileChange], top: &Utf8Path, inside: &Utf8Path) -> Result<(), Unapplied> {
     let (mut before, mut after) = (Files::new(), Files::new());
     for change in changes {
         let place = |path: &Option<Utf8PathBuf>| path.as_ref().map(|path| placed(top, inside, path)).transpose();
@@ -57,7 +75,7 @@ pub fn apply(changes: &[FileChange], top: &Utf8Path, inside: &Utf8Path) -> Resul
             for path in after.keys() {
                 let _ = store(top, path, before.get(path).and_then(Option::as_ref));
             }
-            return Err(does_not_apply(format!("`{path}` cannot be written: {error}")));
+            return Err(unapplied(path, "written", &error));
         }
     }
     Ok(())
@@ -179,12 +197,12 @@ fn placed(top: &Utf8Path, inside: &Utf8Path, path: &Utf8Path) -> Result<Utf8Path
     Ok(whole)
 }
 
-fn load(top: &Utf8Path, path: &Utf8Path) -> Result<Option<Content>, Refusal> {
+fn load(top: &Utf8Path, path: &Utf8Path) -> Result<Option<Content>, Unapplied> {
     let Ok(facts) = fs::symlink_metadata(top.join(path)) else { return Ok(None) };
     if !facts.is_file() {
-        return Err(does_not_apply(format!("`{path}` is no plain file")));
+        return Err(does_not_apply(format!("`{path}` is no plain file")).into());
     }
-    let bytes = fs::read(top.join(path)).map_err(|error| does_not_apply(format!("`{path}`: {error}")))?;
+    let bytes = fs::read(top.join(path)).map_err(|error| unapplied(path, "read", &error))?;
     let text = String::from_utf8(bytes).map_err(|_| does_not_apply(format!("`{path}` is not UTF-8")))?;
     Ok(Some(Content { text, executable: facts.permissions().mode() & 0o100 != 0 }))
 }
@@ -208,4 +226,18 @@ fn store(top: &Utf8Path, path: &Utf8Path, content: Option<&Content>) -> std::io:
 
 fn does_not_apply(message: String) -> Refusal {
     Refusal { reason: Reason::DoesNotApply, message }
+}
+
+/// A file could not be read or written.
+fn unapplied(path: &Utf8Path, how: &str, error: &std::io::Error) -> Unapplied {
+    if is_of_the_machine(error) {
+        return Unapplied::Failed(Error::new(Exit::Output, format!("`{path}` cannot be {how}")).because(error));
+    }
+    does_not_apply(format!("`{path}` cannot be {how}: {error}")).into()
+}
+
+/// Whether no patch could do better: a disk that is full or broken, or that nobody may write to.
+pub fn is_of_the_machine(error: &std::io::Error) -> bool {
+    let of_the_machine = [Errno::NOSPC, Errno::DQUOT, Errno::IO, Errno::ROFS, Errno::FBIG];
+    Errno::from_io_error(error).is_some_and(|found| of_the_machine.contains(&found))
 }

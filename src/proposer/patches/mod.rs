@@ -18,6 +18,7 @@ use super::{Answer, Brief, Outcome, Proposer};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::process::Interrupts;
+use apply::Unapplied;
 use diff::FileChange;
 
 /// Larger than any patch that a person has read.
@@ -106,10 +107,11 @@ impl Proposer for Patches {
                 let (top, inside) = place(brief.crate_folder)?;
                 match apply::apply(&patch.changes, &top, &inside) {
                     Ok(()) => Outcome::Change(patch.proposal.clone()),
-                    Err(refusal) => Outcome::Failed {
+                    Err(Unapplied::Refused(refusal)) => Outcome::Failed {
                         reason: refusal.reason,
                         message: format!("{}: {}", patch.file, refusal.message),
                     },
+                    Err(Unapplied::Failed(error)) => return Err(error),
                 }
             }
         };

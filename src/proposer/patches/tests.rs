@@ -191,6 +191,24 @@ fn what_does_not_fit_says_where_and_changes_nothing() {
 }
 
 #[test]
+fn a_disk_that_is_full_is_not_charged_to_a_patch() {
+    use rustix::io::Errno;
+    for (error, is_the_machine) in [
+        (Errno::NOSPC, true),
+        (Errno::DQUOT, true),
+        (Errno::IO, true),
+        (Errno::ROFS, true),
+        (Errno::FBIG, true),
+        (Errno::ACCESS, false),
+        (Errno::ISDIR, false),
+        (Errno::NAMETOOLONG, false),
+    ] {
+        assert_eq!(apply::is_of_the_machine(&std::io::Error::from(error)), is_the_machine, "{error}");
+    }
+    assert!(!apply::is_of_the_machine(&std::io::Error::other("no space left")));
+}
+
+#[test]
 fn a_hunk_that_has_moved_is_found_where_only_one_place_has_its_lines() {
     let world = World::new();
     let hunk = "--- a/kernels/k.c\n+++ b/kernels/k.c\n@@ -2,3 +2,3 @@\n two\n-three\n+3\n four\n";

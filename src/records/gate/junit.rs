@@ -28,7 +28,7 @@ pub fn junit(report: &GateReport<'_>) -> Result<String, String> {
 }
 
 fn case(kernel: &GateKernel, inconclusive: &str) -> TestCase {
-    use kopt_schema::message::GateOutcome::{Inconclusive, NotCompared, NotHere, Removed};
+    use kopt_schema::message::GateOutcome::{Inconclusive, NotComparedAllowed, NotHere, Removed};
     let status = match (weight(kernel, inconclusive), kernel.outcome) {
         (Weight::Fails, outcome) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -36,7 +36,7 @@ fn case(kernel: &GateKernel, inconclusive: &str) -> TestCase {
             status.set_description(lines(kernel).join("\n"));
             status
         }
-        (_, Inconclusive | NotCompared | NotHere | Removed) => {
+        (_, Inconclusive | NotComparedAllowed | NotHere | Removed) => {
             let mut status = TestCaseStatus::skipped();
             status.set_type(kernel.outcome.name()).set_message(kernel.text.as_str());
             status

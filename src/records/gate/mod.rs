@@ -46,10 +46,26 @@ pub fn weight(kernel: &GateKernel, inconclusive: &str) -> Weight {
         (GateOutcome::Inconclusive, "warn") => Weight::Warns,
         (GateOutcome::Inconclusive, "pass") => Weight::Fine,
         (outcome, _) if outcome.exit() != Exit::Ok => Weight::Fails,
-        (GateOutcome::Allowed | GateOutcome::NotCompared | GateOutcome::NotHere, _) => Weight::Warns,
+        (GateOutcome::Allowed | GateOutcome::NotComparedAllowed | GateOutcome::NotHere, _) => Weight::Warns,
         _ if !kernel.judging.is_empty() || !kernel.audit.is_empty() => Weight::Warns,
         _ => Weight::Fine,
     }
+}
+
+/// What a commit has allowed of a kernel, in words.
+#[must_use]
+pub const fn allowance(outcome: GateOutcome) -> &'static str {
+    match outcome {
+        GateOutcome::NotComparedAllowed => "that it is compared with nothing",
+        _ => "the slowdown",
+    }
+}
+
+/// Whether the trials that a kernel has passed are the base's: what is compared with nothing has only its own.
+#[must_use]
+pub const fn passed_the_bases(kernel: &GateKernel) -> bool {
+    use kopt_schema::message::GateOutcome::{New, NotCompared, NotComparedAllowed, NotJudged, Same};
+    kernel.trials > 0 && !matches!(kernel.outcome, New | NotCompared | NotComparedAllowed | NotJudged | Same)
 }
 
 /// A change of time with its interval, `t_new / t_old - 1`, from a gain.

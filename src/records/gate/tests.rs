@@ -93,6 +93,10 @@ fn what_cannot_be_told_weighs_as_the_user_says() {
     assert_eq!(["fail", "warn", "pass"].map(|how| weight(&kernel, how)), [Weight::Fails, Weight::Warns, Weight::Fine]);
     let unknown = self::kernel("a", GateOutcome::NotJudged);
     assert_eq!(["fail", "warn", "pass"].map(|how| weight(&unknown, how)), [Weight::Fails; 3]);
+    let other = self::kernel("a", GateOutcome::NotCompared);
+    assert_eq!(["fail", "warn", "pass"].map(|how| weight(&other, how)), [Weight::Fails; 3]);
+    let allowed = self::kernel("a", GateOutcome::NotComparedAllowed);
+    assert_eq!(["fail", "warn", "pass"].map(|how| weight(&allowed, how)), [Weight::Warns; 3]);
 }
 
 #[test]

@@ -57,6 +57,8 @@ fn root_cause(facts: &RoundFacts, reason: Reason, message: &str) -> String {
         },
         Reason::Noise => "unknown: whether there is an effect at all is not known".to_owned(),
         Reason::Contaminated => format!("the machine, not the change: {message}"),
+        // It was judged, and something else kept it from being decided.
+        Reason::Stopped if facts.deciding().is_some() => message,
         Reason::Stopped => "none: the campaign was stopped before it was judged".to_owned(),
         _ => message,
     }

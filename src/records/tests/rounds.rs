@@ -1,6 +1,7 @@
 //! Summary, transfer check and commit of a round.
 
 use kopt_schema::campaign::event::Refused;
+use kopt_schema::evidence::LeftOut;
 
 use super::*;
 
@@ -62,6 +63,19 @@ fn a_shape_that_nobody_mentions_has_a_row_too() {
     facts.measurements[0].failed.clear();
     let table = rows(&summary(&facts));
     assert_eq!(table[3], ["2048x4096", "-", "-", "-", "-", "not measured"]);
+}
+
+#[test]
+fn a_shape_that_nobody_asked_for_has_not_failed() {
+    let mut facts = accepted();
+    let left_out = LeftOut { shape: "7x7".to_owned(), why: "not among the campaign's shapes".to_owned() };
+    facts.measurements[0].left_out.push(left_out);
+    let table = rows(&summary(&facts));
+    assert!(table[3][5].starts_with("FAILED: crashed"), "{:?}", table[3]);
+    assert_eq!(table[4][0], "7x7");
+    assert_eq!(table[4][5], "not compared: not among the campaign's shapes");
+    let message = commit_message(&facts);
+    assert!(message.contains("\n  7x7: not compared: not among the campaign's shapes\n"), "{message}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, Ruling, StageKind};
+use kopt_schema::manifest::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::measuring;
@@ -18,7 +19,7 @@ pub struct Row {
     pub key: String,
     /// Which scenario.
     pub scenario: String,
-    /// The machine.
+    /// The processor, or the GPU. Rows on a GPU until 2026-11-18 have none here, or the host's processor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
     /// How many of its processors the run had to itself: one, where another run had the other. None in rows of before that was
@@ -67,7 +68,7 @@ impl Row {
         Self {
             key: String::new(),
             scenario: scenario.name(),
-            device: evidence.machine.processor.clone(),
+            device: device(evidence),
             processors: Some(evidence.machine.cores),
             change: change(scenario),
             date: evidence.started[..10].to_owned(),
@@ -124,6 +125,15 @@ impl Row {
     /// Whether the screen alone would have accepted it.
     pub fn screened(&self) -> bool {
         self.accepted() || self.launches.get(1).is_some_and(|launches| *launches > 0)
+    }
+}
+
+/// What it was decided on; nothing, where a GPU was not even opened.
+fn device(evidence: &Evidence) -> String {
+    match (evidence.backend, &evidence.arrangement) {
+        (Backend::Cpu, _) => evidence.machine.processor.clone(),
+        (Backend::Cuda | Backend::Hip, Some(arrangement)) => arrangement.device.clone(),
+        (Backend::Cuda | Backend::Hip, None) => String::new(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Real compilers, and sources that reach for what they may not.
 
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-use super::{Walls, refused};
+use super::{Walls, limited, refused};
 use crate::compile;
 use crate::error::BuildError;
 
@@ -183,6 +184,25 @@ fn what_runs_too_long_is_ended_with_what_it_started() {
     });
     assert!(gone, "{left} is still there");
     assert!(run("sleep 600", 0.2).unwrap_err().to_string().contains("did not end within 0.2 s"));
+}
+
+/// Whoever waits for a compiler waits for ever otherwise, and what a killed build leaves behind runs beside what is measured.
+#[test]
+fn what_never_comes_to_an_end_is_ended_by_the_system_and_so_is_what_it_started() {
+    let start = |script: &str, written| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+        limited(&mut command, Duration::from_secs(1), written).unwrap()
+    };
+    let alone = start("while :; do :; done", None).wait().unwrap();
+    assert_eq!(alone.signal(), Some(24), "{alone}");
+    let below = start("sleep 0.1; sh -c 'while :; do :; done'; exit 7", None).wait().unwrap();
+    assert_eq!(below.code(), Some(7), "the inner one was ended: {below}");
+    let scratch = tempfile::tempdir().unwrap();
+    let file = Utf8Path::from_path(scratch.path()).unwrap().join("large");
+    let script = format!("sleep 0.1; head -c 100000 /dev/zero > {file} || exit 8");
+    assert!(!start(&script, Some(1000)).wait().unwrap().success());
+    assert!(file.metadata().unwrap().len() <= 1000);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use crate::error::BuildError;
 /// The release of CUDA whose packages are fetched where no driver says which it takes.
 const RELEASE: (u32, u32) = (13, 0);
 
-/// The architecture of the first device of a backend, as its compiler names it. From compute capability 9.0 on it is the
-/// variant with all instructions of that device (`sm_90a`): what is compiled for one device need not run on another.
+/// The architecture of the first device of a backend that a driver shows, as its compiler names it. From compute capability 9.0
+/// on it is the variant with all instructions of that device (`sm_90a`): what is compiled for one device need not run on another.
 ///
 /// # Errors
 /// [`BuildError::NoDevice`], with what was asked.
@@ -22,18 +22,44 @@ pub fn native(backend: Backend) -> Result<String, BuildError> {
     match backend {
         Backend::Cpu => Err(none("and the processor is none".to_owned())),
         Backend::Cuda => {
-            let said = said("nvidia-smi", &["--query-gpu=compute_cap", "--format=csv,noheader"]).map_err(none)?;
+            let visible = environment::text("CUDA_VISIBLE_DEVICES");
+            let question = question(visible.as_deref());
+            let question: Vec<&str> = question.iter().map(String::as_str).collect();
+            let said = said("nvidia-smi", &question).map_err(none)?;
             let first = said.lines().next().unwrap_or_default().trim();
             let number = version(first).ok_or_else(|| none(format!("and nvidia-smi answered `{first}`")))?;
             Ok(format!("sm_{}{}{}", number.0, number.1, if number.0 >= 9 { "a" } else { "" }))
         }
         Backend::Hip => {
             let said = said("rocm_agent_enumerator", &[]).map_err(none)?;
-            // The processor is listed as gfx000.
-            let device = said.lines().map(str::trim).find(|name| name.starts_with("gfx") && *name != "gfx000");
+            let visible = environment::text("HIP_VISIBLE_DEVICES");
+            let device = agent(&said, visible.as_deref());
             device.map(str::to_owned).ok_or_else(|| none("and rocm_agent_enumerator names none".to_owned()))
         }
     }
+}
+
+/// The first of the devices that a variable shows to a driver.
+fn first(visible: Option<&str>) -> Option<&str> {
+    visible?.split(',').next().map(str::trim)
+}
+
+/// What nvidia-smi is asked: it lists all devices, whatever a driver is told to show. It counts them as drivers do by
+/// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, and knows whole names only: a part of one, or of a device, is not asked for.
+fn question(visible: Option<&str>) -> Vec<String> {
+    const NAME: usize = "GPU-00000000-0000-0000-0000-000000000000".len();
+    let known = first(visible).filter(|one| {
+        let is_number = !one.is_empty() && one.chars().all(|c| c.is_ascii_digit());
+        is_number || one.starts_with("GPU-") && one.len() == NAME
+    });
+    let words = ["--query-gpu=compute_cap", "--format=csv,noheader"].map(str::to_owned);
+    known.map(|one| format!("--id={one}")).into_iter().chain(words).collect()
+}
+
+/// The device among those that rocm_agent_enumerator lists, which are all, processors as gfx000 among them.
+fn agent<'a>(listed: &'a str, visible: Option<&str>) -> Option<&'a str> {
+    let mut devices = listed.lines().map(str::trim).filter(|name| name.starts_with("gfx") && *name != "gfx000");
+    devices.nth(first(visible).and_then(|one| one.parse().ok()).unwrap_or(0))
 }
 
 /// Which version of NVIDIA's compiler packages fits the driver here: `13.0.*`.
@@ -101,6 +127,29 @@ mod tests {
         assert!(version("12.10") > version("12.9"));
         assert_eq!(version("9.0\n"), Some((9, 0)));
         assert_eq!(version("[N/A]"), None);
+    }
+
+    #[test]
+    fn the_device_that_a_driver_shows_first_is_asked_for() {
+        let all = ["--query-gpu=compute_cap", "--format=csv,noheader"];
+        let name = "GPU-1b2c3d4e-0000-1111-2222-333344445555";
+        let by_name = format!("--id={name}");
+        for (visible, id) in [("1", "--id=1"), ("3,0", "--id=3"), (" 2 ", "--id=2"), (name, by_name.as_str())] {
+            assert_eq!(question(Some(visible)), [id, all[0], all[1]], "{visible}");
+        }
+        for visible in [None, Some(""), Some("-1"), Some("GPU-1b2c"), Some("MIG-1b2c3d4e")] {
+            assert_eq!(question(visible), all, "{visible:?}");
+        }
+        let listed = "gfx000\ngfx90a\ngfx1030\n";
+        for (visible, device) in [
+            (None, Some("gfx90a")),
+            (Some("0"), Some("gfx90a")),
+            (Some("1,0"), Some("gfx1030")),
+            (Some("GPU-1b2c3d4e"), Some("gfx90a")),
+            (Some("2"), None),
+        ] {
+            assert_eq!(agent(listed, visible), device, "{visible:?}");
+        }
     }
 
     #[test]

@@ -14,11 +14,15 @@ mod plan;
 mod ptx;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::{Backend, Manifest};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::Deserialize;
 
 use crate::environment;
@@ -29,6 +33,9 @@ use crate::toolchain::{self, Compiler};
 
 /// The harness's own generator.
 pub(crate) const GENERATOR: &str = include_str!("generate.py");
+
+/// The most bytes that the code of a kernel has.
+const LARGEST: u64 = 256 << 20;
 
 /// What was made of a source.
 pub(crate) struct Made {
@@ -118,12 +125,7 @@ pub(crate) fn compile(site: &Site<'_>, scratch: &Utf8Path, candidate: &Candidate
     let last = printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let generated: Generated = serde_json::from_str(last)
         .map_err(|error| wrong(source, format!("the generator's last line describes no kernels: {error}: `{last}`")))?;
-    let read = |kernel: &Kernel| {
-        // A name, and no path: what lies elsewhere was not made here.
-        let file = Utf8Path::new(&kernel.file).file_name().unwrap_or_default();
-        let path = folder.join(file);
-        std::fs::read(&path).map_err(BuildError::file(&path))
-    };
+    let read = |kernel: &Kernel| made(&folder, &kernel.file, source);
     let code = generated.kernels.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let plan = plan::complete(&generated.kernels, candidate.plan.as_deref().unwrap_or_default())
         .map_err(|reason| wrong(manifest.launch.as_deref().unwrap_or("launch plan"), reason))?;
@@ -148,6 +150,29 @@ pub(crate) fn compile(site: &Site<'_>, scratch: &Utf8Path, candidate: &Candidate
         }
     };
     Ok(Made { object, plan, said })
+}
+
+/// What the generator left in `folder` under this name: a file of its own. This process reads outside of the generator's walls, so
+/// that a link would lead it to where the generator may not go; and a pipe that nobody writes to would keep it for ever.
+fn made(folder: &Utf8Path, file: &str, source: &str) -> Result<Vec<u8>, BuildError> {
+    // A name, and no path: what lies elsewhere was not made here.
+    let name = Utf8Path::new(file).file_name().unwrap_or_default();
+    let path = folder.join(name);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path.as_std_path(), flags, Mode::empty()) {
+        Err(Errno::LOOP) => return Err(wrong(source, format!("the generator made `{name}` a link"))),
+        opened => File::from(opened.map_err(|error| BuildError::file(&path)(error.into()))?),
+    };
+    let facts = opened.metadata().map_err(BuildError::file(&path))?;
+    if !facts.is_file() {
+        return Err(wrong(source, format!("the generator made `{name}` something else than a file")));
+    }
+    if facts.len() > LARGEST {
+        return Err(wrong(source, format!("the generator's `{name}` has {} bytes: no kernel is so large", facts.len())));
+    }
+    let mut bytes = Vec::new();
+    opened.take(LARGEST).read_to_end(&mut bytes).map_err(BuildError::file(&path))?;
+    Ok(bytes)
 }
 
 /// Runs the generator inside walls of its own: it can write to `folder` only.

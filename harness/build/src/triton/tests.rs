@@ -43,6 +43,30 @@ fn a_plan_that_says_what_triton_decides_or_names_no_kernel_is_refused() {
     assert!(plan::complete(&[vast], "[[launch]]\nkernel = \"rows\"\n").unwrap_err().contains("for each of 4 blocks"));
 }
 
+#[test]
+fn what_a_generator_left_is_read_only_where_it_is_a_file_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(scratch.path()).unwrap();
+    std::fs::write(folder.join("one.ptx"), "code").unwrap();
+    assert_eq!(made(folder, "elsewhere/one.ptx", "x.py").unwrap(), b"code", "by its name alone");
+    std::os::unix::fs::symlink(folder.join("one.ptx"), folder.join("link.ptx")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.join("endless.ptx")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("pipe.ptx").as_std_path(), Mode::RWXU).unwrap();
+    let file = File::create(folder.join("vast.ptx")).unwrap();
+    file.set_len(LARGEST + 1).unwrap();
+    for (name, told) in [
+        ("link.ptx", "the generator made `link.ptx` a link"),
+        ("endless.ptx", "a link"),
+        ("pipe.ptx", "something else than a file"),
+        ("..", "something else than a file"),
+        ("vast.ptx", "no kernel is so large"),
+        ("none.ptx", "No such file"),
+    ] {
+        let error = made(folder, name, "x.py").unwrap_err().to_string();
+        assert!(error.contains(told), "{name}: {error}");
+    }
+}
+
 /// As Triton writes it, shortened.
 fn written(name: &str, folder: &str) -> String {
     format!(

@@ -5,6 +5,7 @@
 //! filled in, or all that is wrong with it, each pointing into the file. Files that it names are checked by
 //! `kopt-build`, which may touch the disk.
 
+mod arch;
 mod document;
 mod resolve;
 mod shapes;

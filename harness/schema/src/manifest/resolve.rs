@@ -143,11 +143,7 @@ impl Resolver<'_> {
             let hint = "f32, bf16 or f16; integer buffers are declared by the operator".to_owned();
             self.wrong(&["dtype".into()], "kernels compute in a floating-point type", hint);
         }
-        let arch = table.arch.or(defaults.arch).unwrap_or_else(|| match backend {
-            Backend::Cpu => Vec::new(),
-            Backend::Cuda => vec!["sm_90".to_owned()],
-            Backend::Hip => vec![if language == Language::Triton { "gfx942" } else { "gfx90a" }.to_owned()],
-        });
+        let arch = self.arch(backend, language, table.arch, defaults.arch);
         Manifest {
             op,
             backend,

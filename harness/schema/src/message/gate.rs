@@ -76,8 +76,10 @@ pub enum GateOutcome {
     New,
     /// Only in the base.
     Removed,
-    /// Called differently than before: checked by its own harness, and compared with nothing.
+    /// Called differently than before: checked by its own harness, and compared with nothing, so that nobody knows its speed.
     NotCompared,
+    /// The same, and a commit allows it.
+    NotComparedAllowed,
     /// It needs a device or a compiler that this machine has not.
     NotHere,
 }
@@ -93,12 +95,12 @@ impl GateOutcome {
             | Self::Allowed
             | Self::New
             | Self::Removed
-            | Self::NotCompared
+            | Self::NotComparedAllowed
             | Self::NotHere => Exit::Ok,
             Self::Regressed => Exit::Regressed,
             Self::Incorrect => Exit::Incorrect,
             Self::Integrity => Exit::Integrity,
-            Self::Inconclusive | Self::NotJudged => Exit::Inconclusive,
+            Self::Inconclusive | Self::NotJudged | Self::NotCompared => Exit::Inconclusive,
             Self::DoesNotBuild => Exit::BuildFailed,
         }
     }
@@ -119,7 +121,8 @@ impl GateOutcome {
             Self::DoesNotBuild => "DOES NOT BUILD",
             Self::New => "new",
             Self::Removed => "removed",
-            Self::NotCompared => "not compared",
+            Self::NotCompared => "NOT COMPARED",
+            Self::NotComparedAllowed => "not compared, allowed",
             Self::NotHere => "not judged here",
         }
     }
@@ -147,7 +150,7 @@ pub struct GateKernel {
     /// What reading the change has found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audit: Vec<String>,
-    /// The reason that a commit gives for a slowdown.
+    /// The reason that a commit gives for a slowdown, or for what cannot be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<String>,
     /// Trials that the head's version passed.
@@ -181,7 +184,7 @@ pub struct GateResult {
     pub tolerance: f64,
     /// What is made of kernels that cannot be told: `fail`, `warn` or `pass`.
     pub inconclusive: String,
-    /// Kernels that were not decided.
+    /// Kernels that cannot be told, which more time may decide.
     pub undecided: Vec<String>,
     /// Seconds in all.
     pub seconds: f64,

@@ -70,6 +70,18 @@ fn mistakes_point_into_the_file() {
 }
 
 #[test]
+fn a_workspace_buffer_takes_no_other_name_s_place() {
+    let of_field = GOOD.replace("name = \"partial\"", "name = \"y\"").replace("\"partial\"]", "\"y\"]");
+    let twice = format!("{GOOD}\n[[workspace]]\nname = \"partial\"\nbytes = 8\n");
+    for (text, key, place) in [(of_field, "workspace[0].name", (17, 8)), (twice, "workspace[1].name", (21, 8))] {
+        let findings = parse("p.toml", &text, &context()).unwrap_err();
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert_eq!((findings[0].key.as_deref(), findings[0].position), (Some(key), Some(place)));
+        assert!(findings[0].message.contains("is the name of something else already"), "{}", findings[0]);
+    }
+}
+
+#[test]
 fn an_impossible_launch_is_refused_with_its_numbers() {
     let plan = parse("p.toml", &GOOD.replace("[256]", "[\"cols\"]"), &context()).unwrap();
     assert!(plan.resolve("softmax", &scope(1, 2000)).unwrap_err().contains("more than 1024 threads"));
