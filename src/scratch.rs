@@ -31,7 +31,8 @@ impl Scratch {
         // Between its making and its lock nobody may sweep. Where the disk has no locks, nobody does.
         let _ = gate.lock();
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
-        let path = Utf8PathBuf::from_path_buf(folder.path().to_owned()).map_err(|_| Error::other("its path is no text"))?;
+        let path =
+            Utf8PathBuf::from_path_buf(folder.path().to_owned()).map_err(|_| Error::other("its path is no text"))?;
         let held = File::create(path.join(HELD))?;
         let _ = held.lock();
         Ok(Self { path, _folder: folder, _held: held })
@@ -50,7 +51,9 @@ pub fn sweep(parent: &Utf8Path, prefix: &str) {
     if gate.lock().is_err() {
         return;
     }
-    for entry in parent.read_dir_utf8().into_iter().flatten().flatten().filter(|entry| entry.file_name().starts_with(prefix)) {
+    for entry in
+        parent.read_dir_utf8().into_iter().flatten().flatten().filter(|entry| entry.file_name().starts_with(prefix))
+    {
         // Without a lock file its maker was killed before it could make one.
         let abandoned = File::open(entry.path().join(HELD)).map_or(true, |held| held.try_lock().is_ok());
         if abandoned {

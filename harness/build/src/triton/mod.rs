@@ -168,7 +168,10 @@ fn made(folder: &Utf8Path, file: &str, source: &str) -> Result<Vec<u8>, BuildErr
         return Err(wrong(source, format!("the generator made `{name}` something else than a file")));
     }
     if facts.len() > LARGEST {
-        return Err(wrong(source, format!("the generator's `{name}` has {} bytes: no kernel is so large", facts.len())));
+        return Err(wrong(
+            source,
+            format!("the generator's `{name}` has {} bytes: no kernel is so large", facts.len()),
+        ));
     }
     let mut bytes = Vec::new();
     opened.take(LARGEST).read_to_end(&mut bytes).map_err(BuildError::file(&path))?;

@@ -81,8 +81,7 @@ mod tests {
     use crate::manifest::{Manifest, parse};
 
     fn manifest(table: &str, workspace: &str) -> Result<Manifest, Vec<Diagnostic>> {
-        let text =
-            format!("[package.metadata.kopt]\nop = \"softmax\"\n{table}\nshapes = [{{ rows = 1, cols = 1 }}]\n");
+        let text = format!("[package.metadata.kopt]\nop = \"softmax\"\n{table}\nshapes = [{{ rows = 1, cols = 1 }}]\n");
         let workspace = format!("[workspace.metadata.kopt]\n{workspace}\n");
         parse("a/Cargo.toml", &text, Some(("Cargo.toml", &workspace))).map(|kernel| kernel.unwrap())
     }
