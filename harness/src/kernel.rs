@@ -177,6 +177,12 @@ pub trait Kernel: Send + Sync {
         cost
     }
 
+    /// The same on these inputs, where less is needed than what is known before they are drawn.
+    fn cost_on(&self, entry: &str, case: &Case, inputs: &Tensors) -> Cost {
+        let _ = inputs;
+        self.cost(entry, case)
+    }
+
     /// What may be done to the inputs at no cost to the reference. By default nothing: each content is evaluated.
     fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
         let _ = (entry, case);
@@ -250,6 +256,9 @@ impl<K: Kernel + ?Sized> Kernel for Box<K> {
     }
     fn cost(&self, entry: &str, case: &Case) -> Cost {
         (**self).cost(entry, case)
+    }
+    fn cost_on(&self, entry: &str, case: &Case, inputs: &Tensors) -> Cost {
+        (**self).cost_on(entry, case, inputs)
     }
     fn symmetry(&self, entry: &str, case: &Case) -> Symmetry {
         (**self).symmetry(entry, case)

@@ -21,6 +21,26 @@ use crate::shell::Shell;
 /// Begins the names of such places.
 const PLACE: &str = ".anew-";
 
+/// Who has measured a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measurer {
+    /// This process, a moment ago.
+    ThisOne,
+    /// One that has ended since; the compiler may be another one now.
+    Another,
+}
+
+impl Measurer {
+    /// The side that tells by which compiler and flags it measured. What is told of a measured one was read where an agent can
+    /// write: what this process has measured was made as it would make it now, and being told otherwise is no excuse.
+    const fn means<'a>(self, measured: &'a Side, now: &'a Side) -> &'a Side {
+        match self {
+            Self::ThisOne => now,
+            Self::Another => measured,
+        }
+    }
+}
+
 /// A place to compile versions in that is gone when it is dropped.
 pub(super) struct Anew {
     folder: Scratch,
@@ -55,12 +75,14 @@ impl Campaign<'_> {
     /// made faster.
     ///
     /// # Errors
-    /// When one cannot be compiled, or it is made by other means now, which make other code: that is nobody's misdeed.
+    /// When one cannot be compiled, or it is made by other means now than when another process measured it, which make other code:
+    /// that is nobody's misdeed.
     pub(super) fn is_not_what_was_measured(
         &self,
         anew: &Anew,
         candidate: &str,
         found: &Evidence,
+        measurer: Measurer,
     ) -> Result<Option<String>> {
         let sides = [
             (self.journal.state().incumbent(), "the version that stands", &found.incumbent),
@@ -71,7 +93,8 @@ impl Campaign<'_> {
             if side.code != measured.code || side.audit != measured.audit {
                 let here = machine::facts().processor;
                 let now = Making { side: &side, tool: env!("CARGO_PKG_VERSION"), processor: &here };
-                let then = Making { side: measured, tool: &found.tool, processor: &found.machine.processor };
+                let by = measurer.means(measured, &side);
+                let then = Making { side: by, tool: &found.tool, processor: &found.machine.processor };
                 of_one_making(name, &now, &then)?;
                 return Ok(Some(format!(
                     "compiled anew from git, {name} is other code than what was measured: compiled kernels, or the files \
@@ -201,6 +224,13 @@ mod tests {
             let error = of_one_making("the candidate", &now, &then).unwrap_err();
             assert_eq!((error.exit(), error.failure().causes), (Exit::Setup, vec![cause.to_owned()]));
             assert_eq!(error.to_string(), format!("the candidate is compiled {how} now than when it was measured"));
+            // Whatever is told of what this process has measured, its compiler and flags are the same.
+            let is_excused = |measurer: Measurer| {
+                let then = Making { side: measurer.means(then.side, now.side), ..then };
+                of_one_making("the candidate", &now, &then).is_err()
+            };
+            let of_the_machine = now.tool != then.tool || now.processor != then.processor;
+            assert_eq!([Measurer::Another, Measurer::ThisOne].map(is_excused), [true, of_the_machine]);
         }
     }
 }

@@ -142,10 +142,11 @@ pub fn resume<'a>(mut around: Surroundings<'a>, folder: Folder) -> Result<Campai
     let target = folder.target()?;
     let lock = lock::take(&home, &target.kernel, &target.campaign)?;
     let (journal, mut repaired) = Journal::open(&folder.events())?;
-    unchanged(&folder, &journal)?;
+    // Before the target is looked at: where all events are gone, git may have them.
     if let Some(stored) = lineage::evidence_of(&around.workspace.root, &target.campaign, "events.jsonl")? {
         journal::agrees(&folder.events(), &stored)?;
     }
+    unchanged(&folder, &journal)?;
     let ends = folder.stop().exists() || journal.state().ended.is_some();
     let proposers = match proposers(around.context, &target, &around.workspace.root) {
         Err(error) if ends => {
@@ -188,7 +189,7 @@ fn unchanged(folder: &Folder, journal: &Journal) -> Result<()> {
         }
         Some(_) => Ok(()),
         None => Err(Error::new(Exit::Locked, format!("`{}` holds no event", folder.events()))
-            .hint(format!("the campaign never began: `cargo kopt forget {}` removes it", folder.name))),
+            .hint(format!("nor does git: `cargo kopt forget {}` removes it", folder.name))),
     }
 }
 

@@ -6,6 +6,7 @@ use kopt_schema::campaign::event::{Accepted, Level, Measured, Proposed, Reason};
 use kopt_schema::evidence::{Evidence, Ruling};
 use kopt_schema::exit::Exit;
 
+use super::anew::Measurer;
 use super::bouts::{self, Purpose};
 use super::round::Spent;
 use super::{Campaign, told};
@@ -47,7 +48,7 @@ impl Campaign<'_> {
             };
             // A quick validation accepts nothing: it only finds what is hopeless.
             if hopeless(&self.evidence_of(round, &measured)?) {
-                return self.conclude(&proposed, &measured);
+                return self.conclude(&proposed, &measured, Measurer::ThisOne);
             }
         }
         let mut measured = self.measure(&proposed, Level::Full)?;
@@ -66,7 +67,7 @@ impl Campaign<'_> {
             let message = measured.reasons.join("; ");
             return self.refuse(round, attempt, Reason::Incorrect, &message, Spent::default(), retry);
         }
-        self.conclude(&proposed, &measured)
+        self.conclude(&proposed, &measured, Measurer::ThisOne)
     }
 
     /// Whether the candidate found no memory left where the version that stands had found some.
@@ -166,11 +167,11 @@ impl Campaign<'_> {
     }
 
     /// What follows from a measurement.
-    fn conclude(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
+    fn conclude(&mut self, proposed: &Proposed, measured: &Measured, measurer: Measurer) -> Result<()> {
         let (round, attempt) = (measured.round, measured.attempt);
         let message = measured.reasons.join("; ");
         match measured.ruling {
-            Ruling::Accepted | Ruling::AcceptedTradeOff => self.accept(proposed, measured),
+            Ruling::Accepted | Ruling::AcceptedTradeOff => self.accept(proposed, measured, measurer),
             Ruling::RolledBack => self.roll_back(round, Reason::Slower, &message),
             Ruling::Overfit => self.roll_back(round, Reason::Overfit, &message),
             Ruling::RolledBackNoise => {
@@ -204,15 +205,15 @@ impl Campaign<'_> {
                 return self.write_accept(proposed, measured, &found, commit);
             }
         }
-        self.conclude(proposed, measured)
+        self.conclude(proposed, measured, Measurer::Another)
     }
 
     /// The round becomes a commit. Evidence is on disk and written down; every step here can be taken again.
-    fn accept(&mut self, proposed: &Proposed, measured: &Measured) -> Result<()> {
+    fn accept(&mut self, proposed: &Proposed, measured: &Measured, measurer: Measurer) -> Result<()> {
         let round = proposed.round;
         let found = self.evidence_of(round, measured)?;
         let anew = self.anew()?;
-        if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found)? {
+        if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found, measurer)? {
             return self.roll_back(round, Reason::Integrity, &wrong);
         }
         self.audience.doing(&format!("round {round}: sanitizers, and cargo test"));

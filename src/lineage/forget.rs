@@ -5,7 +5,7 @@ use camino::Utf8Path;
 use git2::{BranchType, ErrorCode, Oid, Repository};
 use kopt_schema::campaign::target::ExecutionMode;
 
-use super::references::{self, ROOT, failed};
+use super::references::{self, MADE, ROOT, delete_at, failed};
 use super::{Place, head, survey, worktree};
 use crate::error::{Error, Result};
 
@@ -73,11 +73,11 @@ pub fn forget(workspace: &Utf8Path, campaign: &str, branch: Option<&str>) -> Res
     Ok(())
 }
 
-/// Takes back what a beginning that went no further has made: worktree, branch and mark. What is another campaign's of that
-/// name, or was there before, stays; so do a branch that the user named, and one that is checked out.
+/// Takes back what a beginning that went no further has made: worktree, branch and marks. What is another campaign's of that
+/// name, or was there before, stays; so does a branch that is checked out, or that somebody has moved.
 ///
 /// # Errors
-/// When something cannot be removed. The mark goes last, so that it can be asked for again.
+/// When something cannot be removed. The marks go last, so that it can be asked for again.
 pub fn abandon(place: Place<'_>) -> Result<()> {
     // Of such a name nothing can have been made.
     if references::check_names(place.campaign, None).is_err() {
@@ -85,32 +85,22 @@ pub fn abandon(place: Place<'_>) -> Result<()> {
     }
     let repository = survey::around(place.workspace)?.repository;
     let base = Oid::from_str(place.base).map_err(failed(format!("cannot read the commit `{}`", place.base)))?;
-    let mark = references::name(place.campaign, "base");
-    let is_others = named(&repository, place.campaign)?.iter().any(|name| *name != mark)
+    let [mark, made] = ["base", MADE].map(|what| references::name(place.campaign, what));
+    let is_others = named(&repository, place.campaign)?.iter().any(|name| *name != mark && *name != made)
         || references::target(&repository, &mark)?.is_some_and(|marked| marked != base);
     if is_others || !worktree::abandon(&repository, &place)? {
         return Ok(());
     }
-    let own = format!("kopt/{}", place.campaign);
     // In place its own checkout is on it, too, and the user would be on no branch.
     let anywhere = Place { mode: ExecutionMode::Worktree, ..place };
-    if place.branch == Some(own.as_str()) && head::checked_out(&repository, &anywhere, &own).is_none() {
-        delete_at(&repository, &format!("refs/heads/{own}"), base)?;
+    if let Some(branch) = place.branch
+        && references::target(&repository, &made)? == Some(base)
+        && head::checked_out(&repository, &anywhere, branch).is_none()
+    {
+        delete_at(&repository, &format!("refs/heads/{branch}"), base)?;
     }
+    delete_at(&repository, &made, base)?;
     delete_at(&repository, &mark, base)
-}
-
-/// Deletes a reference, if it is there and stands at that commit.
-fn delete_at(repository: &Repository, name: &str, commit: Oid) -> Result<()> {
-    let mut found = match repository.find_reference(name) {
-        Ok(found) => found,
-        Err(error) if error.code() == ErrorCode::NotFound => return Ok(()),
-        Err(error) => return Err(failed(format!("cannot read the reference `{name}`"))(error)),
-    };
-    if found.target() != Some(commit) {
-        return Ok(());
-    }
-    found.delete().map_err(failed(format!("cannot delete the reference `{name}`")))
 }
 
 fn delete_branch(repository: &Repository, campaign: &str, branch: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use git2::{Oid, Repository};
 use kopt_schema::campaign::target::ExecutionMode;
 use kopt_schema::exit::Exit;
 
-use super::references::{failed, name, point, swap, target};
+use super::references::{MADE, delete_at, failed, name, point, swap, target};
 use super::survey::{Around, uncommitted};
 use super::worktree::link_of;
 use super::{Lineage, Place, below, compare};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Files that are named in an error, at most.
 const NAMED: usize = 5;
 
-/// Makes the branch at the base, or takes one that stands there, and marks the base.
+/// Makes the branch at the base, which is marked, or takes one that stands there; and marks the base.
 pub(super) fn claim(repository: &Repository, place: &Place<'_>, base: Oid) -> Result<()> {
     let mark = name(place.campaign, "base");
     match target(repository, &mark)? {
@@ -45,8 +45,12 @@ fn claim_branch(repository: &Repository, place: &Place<'_>, branch: &str, base: 
             .cause(format!("the campaign begins from {base}"))
             .hint("name a branch that does not exist, or one that stands at that commit")),
         None => {
-            let made = repository.reference(&full, base, false, "kopt: the campaign begins");
-            made.map(drop).map_err(|error| {
+            // Before the branch is: wherever this ends, it is known whose it is.
+            let made = name(place.campaign, MADE);
+            point(repository, &made, base, "kopt: the campaign makes its branch")?;
+            repository.reference(&full, base, false, "kopt: the campaign begins").map(drop).map_err(|error| {
+                // A campaign that is refused leaves no mark.
+                let _ = delete_at(repository, &made, base);
                 failed(format!("cannot make the branch `{branch}`"))(error)
                     .hint("a branch whose name is the beginning of this one is in its way: name another one")
             })

@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `refs/heads/kopt/<campaign>`, or the user's choice | accepted rounds; moved by compare-and-swap only |
 //! | `refs/kopt/<campaign>/base` | the commit that the campaign began from |
+//! | `refs/kopt/<campaign>/branch` | the same, where the branch was made for the campaign and did not stand there before |
 //! | `refs/kopt/<campaign>/round-<N>` | the newest candidate of a round |
 //! | `refs/kopt/<campaign>/round-<N>-attempt-<A>` | each of its candidates |
 //! | `refs/kopt/<campaign>/accepted` | the newest accepted commit, written before the branch moves |

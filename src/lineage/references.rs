@@ -9,6 +9,9 @@ use crate::error::{Error, Result};
 /// Under which every campaign has its references.
 pub(super) const ROOT: &str = "refs/kopt/";
 
+/// What a campaign calls the reference that stands for its branch having been made for it: one without it was there before.
+pub(super) const MADE: &str = "branch";
+
 /// The full name of one of a campaign's references.
 pub(super) fn name(campaign: &str, what: &str) -> String {
     format!("{ROOT}{campaign}/{what}")
@@ -85,6 +88,19 @@ pub(super) fn swap(
 pub(super) fn point(repository: &Repository, name: &str, id: Oid, why: &str) -> Result<()> {
     repository.reference(name, id, true, why).map_err(failed(format!("cannot write the reference `{name}`")))?;
     Ok(())
+}
+
+/// Deletes a reference, if it is there and stands at that commit.
+pub(super) fn delete_at(repository: &Repository, name: &str, commit: Oid) -> Result<()> {
+    let mut found = match repository.find_reference(name) {
+        Ok(found) => found,
+        Err(error) if error.code() == ErrorCode::NotFound => return Ok(()),
+        Err(error) => return Err(failed(format!("cannot read the reference `{name}`"))(error)),
+    };
+    if found.target() != Some(commit) {
+        return Ok(());
+    }
+    found.delete().map_err(failed(format!("cannot delete the reference `{name}`")))
 }
 
 /// The bytes of a file of a tree. Anything but a file, such as a link, is not one.

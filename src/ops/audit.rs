@@ -29,14 +29,20 @@ pub struct Request {
 /// Audits the selected kernels of the working tree.
 ///
 /// # Errors
-/// When they cannot be found or compiled. A violation is not an error but [`Exit::Integrity`].
+/// When they cannot be found or compiled, or git has files where the tool keeps its own. A violation is not an error but
+/// [`Exit::Integrity`].
 pub fn audit(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
     let (workspace, kernels) = request.target.kernels(context, shell)?;
+    let own = workspace.target.join("kopt");
+    // What was compiled before is believed. Where there is no repository, nobody can have brought it along.
+    if let Ok(revisions) = Revisions::around(&workspace.root, &own.join("revisions")) {
+        revisions.keeps_clear(&own, None)?;
+    }
     let base = match &request.base {
         Some(name) => Some(Base::find(context, &workspace, name)?),
         None => None,
     };
-    let folder = workspace.target.join("kopt/candidates");
+    let folder = own.join("candidates");
     let (mut refused, mut audited) = (0, 0);
     for kernel in &kernels {
         let name = &kernel.member.name;

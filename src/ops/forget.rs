@@ -1,4 +1,4 @@
-//! `forget`: a campaign that is over, or never began, removed with all that it left behind.
+//! `forget`: a campaign that is over, never began, or has lost its events, removed with all that it left behind.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     let home = Home::of(&workspace.root);
     let _held = lock::take(&home, &target.kernel, &folder.name)?;
     // Not before the lock is held: until then its first event may be about to be written.
-    if !folder.has_begun() {
+    if !folder.has_begun() || has_lost_its_events(&workspace, &folder)? {
         return forget_unbegun(shell, request, &workspace, &folder, &target);
     }
     let over = journal::look(&folder.events())?.phase() == Phase::Over;
@@ -76,6 +76,12 @@ pub fn forget(context: &Context, shell: &mut Shell, request: &Request) -> Result
     Ok(Exit::Ok)
 }
 
+/// Whether nothing says any more that a campaign began, neither its file of events nor git: nobody could bring it to its end.
+fn has_lost_its_events(workspace: &Workspace, folder: &Folder) -> Result<bool> {
+    let began = journal::look(&folder.events())?.began.is_some();
+    Ok(!began && lineage::evidence_of(&workspace.root, &folder.name, "events.jsonl")?.is_none())
+}
+
 /// Removes one that never began: what its beginning has made, before that was killed. Nothing of it was ever judged.
 fn forget_unbegun(
     shell: &mut Shell,
@@ -85,7 +91,8 @@ fn forget_unbegun(
     target: &Target,
 ) -> Result<Exit> {
     let what = "its folder, and a worktree and a branch without a commit of its own, where they are made";
-    shell.tell(&format!("Campaign {} never began: {what}.\n", folder.name));
+    let why = if folder.has_begun() { "has lost its events" } else { "never began" };
+    shell.tell(&format!("Campaign {} {why}: {what}.\n", folder.name));
     if !request.yes && !shell.confirm("that", "Remove it?")? {
         shell.say("Nothing was removed.\n");
         return Ok(Exit::Ok);

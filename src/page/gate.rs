@@ -8,7 +8,7 @@ use super::exhibit::Exhibit;
 use super::markup::Markup;
 use super::plots::Tone;
 use super::{frame, within_budget, words};
-use crate::records::gate::{GateReport, Weight, allowance, passed_the_bases, time_shown, weight, worst};
+use crate::records::gate::{GateReport, Weight, allowance, judged_by_the_bases, time_shown, weight, worst};
 use crate::records::numbers;
 
 /// Why a kernel is reached: files that are named.
@@ -125,7 +125,7 @@ fn remarks(kernel: &GateKernel) -> Vec<String> {
     let allowed = |reason: &String| format!("{} is allowed by a commit: {reason}", allowance(kernel.outcome));
     remarks.extend(kernel.allowed.as_ref().map(allowed));
     if !kernel.judging.is_empty() {
-        let judged = if passed_the_bases(kernel) { "; the base's judged it here" } else { "" };
+        let judged = if judged_by_the_bases(kernel) { "; the base's judged it here" } else { "" };
         remarks.push(format!("the change edits what judges it{judged}: {}", kernel.judging.join(", ")));
     }
     remarks.extend(kernel.audit.iter().chain(&kernel.notes).cloned());

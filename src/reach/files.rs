@@ -72,7 +72,8 @@ pub fn include_roots(manifests: &[(Utf8PathBuf, String)]) -> Vec<Utf8PathBuf> {
 }
 
 /// The include roots of a manifest, as it names them, whatever else is wrong with it.
-fn named_roots(text: &str) -> Vec<String> {
+#[must_use]
+pub fn named_roots(text: &str) -> Vec<String> {
     let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
     let kernel = table.get("package").and_then(|package| package.get("metadata")?.get("kopt"));
     let roots = kernel.and_then(|kernel| kernel.get("include_roots")?.as_array());
@@ -104,9 +105,9 @@ fn surroundings(snapshot: &Snapshot, kernel: &Package, path: &Utf8Path) -> Optio
 /// What the object is compiled from.
 fn compiled(kernel: &Package, path: &Utf8Path) -> Option<(Aspect, String)> {
     let manifest = kernel.kernel.as_ref();
-    // Of the text: one that lies in a submodule is not there, and the manifest is wrong by that.
-    for root in named_roots(&kernel.manifest) {
-        let folder = plain(&kernel.folder.join(&root));
+    // As they are named: one that lies in a submodule is not there, and the manifest is wrong by that.
+    for root in &kernel.include_roots {
+        let folder = plain(&kernel.folder.join(root));
         if path.starts_with(&folder) {
             return Some((Aspect::Kernel, format!("is under the include root `{root}`")));
         }

@@ -22,8 +22,8 @@ mod tests;
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
-pub use files::{include_roots, is_beside_code, is_document, is_source, plain};
-pub use pairs::{Pair, pairs, still_in};
+pub use files::{include_roots, is_beside_code, is_document, is_source, named_roots, plain};
+pub use pairs::{Crate, Pair, crates, pairs, still_in};
 
 /// A file that differs between two commits, relative to the repository. Both where it was changed or moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Package {
     pub folder: Utf8PathBuf,
     /// The text of its manifest.
     pub manifest: String,
+    /// The include roots that its manifest names, whatever else is wrong with it.
+    pub include_roots: Vec<String>,
     /// Whether it is a kernel crate of the workspace.
     pub is_kernel: bool,
     /// What it says of itself, if it is one and says it right.

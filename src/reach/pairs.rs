@@ -54,6 +54,28 @@ impl Pair {
     }
 }
 
+/// A crate that a commit has, whichever workspace it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crate {
+    /// Its folder.
+    pub folder: Utf8PathBuf,
+    /// Its name; none where its manifest is broken, and it may be any.
+    pub name: Option<String>,
+}
+
+/// The crates of a commit, by all of its manifests, each with its folder.
+#[must_use]
+pub fn crates(manifests: &[(Utf8PathBuf, String)]) -> Vec<Crate> {
+    let read = |(folder, text): &(Utf8PathBuf, String)| {
+        let name = match text.parse::<Table>() {
+            Ok(table) => table.get("package")?.get("name").and_then(Value::as_str).map(str::to_owned),
+            Err(_) => None,
+        };
+        Some(Crate { folder: folder.clone(), name })
+    };
+    manifests.iter().filter_map(read).collect()
+}
+
 /// Whether two packages are one.
 type Way<'a> = &'a dyn Fn(&Package, &Package) -> bool;
 
@@ -84,19 +106,35 @@ pub fn pairs(before: &Snapshot, after: &Snapshot, changes: &[Changed]) -> Vec<Pa
     found
 }
 
-/// The folder in which another commit has this crate, by all of its manifests: a crate of its name, or any in its folder. A kernel
-/// that only one commit's workspace knows is neither new nor gone where the other has it all the same.
+/// Where a kernel that only one commit's workspace knows is in the other commit all the same, and so neither new nor gone: any
+/// crate in its folder, one of its name that has come there or gone from there, and one that files which make the kernel went to
+/// or came from. What both commits have under its name in another folder is another crate.
 #[must_use]
-pub fn still_in(package: &Package, manifests: &[(Utf8PathBuf, String)]) -> Option<Utf8PathBuf> {
-    let is_it = |(folder, text): &&(Utf8PathBuf, String)| match text.parse::<Table>() {
-        Ok(table) => table.get("package").is_some_and(|other| {
-            let name = other.get("name").and_then(Value::as_str);
-            *folder == package.folder || name == Some(package.name.as_str())
-        }),
-        // One that is broken may be anything.
-        Err(_) => *folder == package.folder,
+pub fn still_in(
+    pair: &Pair,
+    [before, after]: [&Snapshot; 2],
+    [old, new]: [&[Crate]; 2],
+    changes: &[Changed],
+) -> Option<Utf8PathBuf> {
+    let (package, own, other, others) = match pair {
+        Pair::Both { .. } => return None,
+        Pair::Removed(name) => (before.package(name)?, old, after, new),
+        Pair::Added(name) => (after.package(name)?, new, before, old),
     };
-    manifests.iter().find(is_it).map(|(folder, _)| folder.clone())
+    let in_place = |one: &&Crate| one.folder == package.folder;
+    let by_name = |one: &&Crate| one.name.as_deref() == Some(package.name.as_str()) && !own.contains(one);
+    let by_files = |change: &Changed| {
+        let (was, is) = (change.before.as_deref()?, change.after.as_deref()?);
+        let (here, there) = if matches!(pair, Pair::Removed(_)) { (was, is) } else { (is, was) };
+        let makes_it = here.strip_prefix(&package.folder).is_ok_and(|inside| makes(package, inside));
+        let holders = others.iter().filter(|one| there.starts_with(&one.folder));
+        let holder = holders.max_by_key(|one| one.folder.as_str().len())?;
+        // A kernel of that workspace is looked at by itself.
+        let is_known = other.kernels().any(|kernel| kernel.folder == holder.folder);
+        (makes_it && was != is && !is_known).then_some(holder)
+    };
+    let found = others.iter().find(in_place).or_else(|| others.iter().find(by_name));
+    found.or_else(|| changes.iter().find_map(by_files)).map(|one| one.folder.clone())
 }
 
 fn does_the_same(old: &Package, new: &Package) -> bool {

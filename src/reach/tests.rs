@@ -10,6 +10,7 @@ fn snapshot() -> Snapshot {
         name: name.to_owned(),
         folder: folder.into(),
         manifest: String::new(),
+        include_roots: Vec::new(),
         is_kernel: false,
         kernel: None,
         dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
@@ -18,6 +19,7 @@ fn snapshot() -> Snapshot {
     };
     let softmax = Package {
         manifest: MANIFEST.to_owned(),
+        include_roots: named_roots(MANIFEST),
         is_kernel: true,
         kernel: Some(kernel(MANIFEST)),
         ..package("softmax", "ws/crates/softmax", &["harness"], &["ws/harness"])
@@ -103,6 +105,7 @@ fn an_include_root_behind_a_submodule_is_reached_by_it_though_the_manifest_is_wr
     let mut same = snapshot();
     let kernel = same.packages.iter_mut().find(|package| package.is_kernel).unwrap();
     kernel.manifest = MANIFEST.replace("../shared", "../../../third_party/vec/include");
+    kernel.include_roots = named_roots(&kernel.manifest);
     kernel.kernel = None;
     let why = "is a submodule or a link that the include root `../../../third_party/vec/include` lies behind";
     assert_eq!(told(&same, &same, "third_party/vec"), [(Aspect::Kernel, why.to_owned())]);
@@ -219,20 +222,85 @@ fn kernels_are_paired_by_name_by_folder_and_by_where_their_files_went() {
     }
 }
 
+/// What the other commit has of a kernel that one has and the other has not, whichever of them is the base. `own` and `other` are
+/// their manifests.
+fn elsewhere(
+    [with, without]: [&Snapshot; 2],
+    [own, other]: [&[(Utf8PathBuf, String)]; 2],
+    moved: &[(&str, &str)],
+) -> Option<Utf8PathBuf> {
+    let (own, other) = (crates(own), crates(other));
+    let changed = |from: &str, to: &str| Changed { before: Some(from.into()), after: Some(to.into()) };
+    let gone: Vec<Changed> = moved.iter().map(|&(from, to)| changed(from, to)).collect();
+    let come: Vec<Changed> = moved.iter().map(|&(from, to)| changed(to, from)).collect();
+    let removed = still_in(&Pair::Removed("softmax".to_owned()), [with, without], [&own, &other], &gone);
+    let added = still_in(&Pair::Added("softmax".to_owned()), [without, with], [&other, &own], &come);
+    assert_eq!(removed, added);
+    removed
+}
+
+fn manifest(folder: &str, text: &str) -> (Utf8PathBuf, String) {
+    (folder.into(), text.to_owned())
+}
+
+fn named(name: &str) -> String {
+    format!("[package]\nname = \"{name}\"\n")
+}
+
 #[test]
-fn a_crate_is_found_by_its_folder_and_by_its_name_whatever_it_is() {
-    let snapshot = snapshot();
-    let softmax = snapshot.package("softmax").unwrap();
-    let named = |name: &str| format!("[package]\nname = \"{name}\"\n");
-    for (folder, text, expected) in [
-        ("ws/crates/softmax", named("other"), true),
-        ("elsewhere/softmax", named("softmax"), true),
-        ("ws/crates/softmax", "[".to_owned(), true),
-        ("ws/crates/softmax", "[workspace]\nmembers = [\"softmax\"]\n".to_owned(), false),
-        ("ws/crates/rmsnorm", named("rmsnorm"), false),
+fn a_crate_is_found_by_its_folder_whatever_it_is_and_by_its_name_where_it_moved() {
+    let with = snapshot();
+    let mut without = with.clone();
+    without.packages.retain(|package| !package.is_kernel);
+    let in_place = manifest("ws/crates/softmax", MANIFEST);
+    for (folder, text, was_there, expected) in [
+        ("ws/crates/softmax", named("other"), false, true),
+        ("elsewhere/softmax", named("softmax"), false, true),
+        // Both have it: a fixture, an example, another workspace's.
+        ("elsewhere/softmax", named("softmax"), true, false),
+        ("ws/crates/softmax", "[".to_owned(), false, true),
+        ("ws/crates/softmax", "[workspace]\nmembers = [\"softmax\"]\n".to_owned(), false, false),
+        ("ws/crates/rmsnorm", named("rmsnorm"), false, false),
     ] {
-        let manifests = [(Utf8PathBuf::from("ws"), ROOT.to_owned()), (Utf8PathBuf::from(folder), text)];
-        assert_eq!(still_in(softmax, &manifests).is_some(), expected, "{folder}: {}", manifests[1].1);
+        let other = [manifest("ws", ROOT), manifest(folder, &text)];
+        let own = [&other[..1], std::slice::from_ref(&in_place), if was_there { &other[1..] } else { &[] }].concat();
+        let found = elsewhere([&with, &without], [&own, &other], &[]);
+        assert_eq!(found, expected.then(|| Utf8PathBuf::from(folder)), "{folder}, was there: {was_there}: {text}");
+    }
+}
+
+#[test]
+fn a_crate_is_found_under_another_name_where_the_files_that_make_it_went() {
+    let with = snapshot();
+    let mut without = with.clone();
+    without.packages.retain(|package| !package.is_kernel);
+    let rmsnorm = Package {
+        name: "rmsnorm".to_owned(),
+        folder: "ws/crates/rmsnorm".into(),
+        ..with.package("softmax").unwrap().clone()
+    };
+    without.packages.push(rmsnorm);
+    let own = [manifest("ws", ROOT), manifest("ws/crates/softmax", MANIFEST)];
+    let other = [
+        manifest("ws", ROOT),
+        manifest("ws/crates/rmsnorm", &named("rmsnorm")),
+        manifest("other", "[workspace]\n"),
+        manifest("other/gamma", &named("gamma")),
+        manifest("other/gamma/broken", "["),
+    ];
+    for (from, to, expected) in [
+        ("kernels/softmax.c", "other/gamma/kernels/gamma.c", Some("other/gamma")),
+        ("kernels/softmax.c", "other/gamma/csrc/gamma.c", Some("other/gamma")),
+        ("kernels/softmax.c", "other/gamma/broken/gamma.c", Some("other/gamma/broken")),
+        // What else is in a crate is alike in many.
+        ("src/lib.rs", "other/gamma/src/lib.rs", None),
+        ("kernels/softmax.c", "other/notes/softmax.c", None),
+        // The gate looks at that one, too.
+        ("kernels/softmax.c", "ws/crates/rmsnorm/kernels/softmax.c", None),
+    ] {
+        let from = format!("ws/crates/softmax/{from}");
+        let found = elsewhere([&with, &without], [&own, &other], &[(from.as_str(), to)]);
+        assert_eq!(found, expected.map(Utf8PathBuf::from), "{to}");
     }
 }
 

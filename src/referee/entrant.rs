@@ -1,8 +1,8 @@
 //! A version of a kernel, compiled: what a match is given of each side.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
+use kopt_build::{Blame, BuildError};
 use kopt_schema::candidate::Candidate;
 use kopt_schema::evidence::Side;
 use kopt_schema::exit::Exit;
@@ -158,15 +158,20 @@ fn is_of_the_system(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some() && error.kind() != std::io::ErrorKind::NotFound
 }
 
-/// Whether a compiler could not run, or not write: that is all there is to hear then, or the end of one of its lines. A line
-/// that shows text of the source proves nothing.
+/// Whether a compiler could not read or write: that is the end of one of its lines then. A line that shows text of the source proves
+/// nothing, nor does an error at a place of it that is not fatal, or a remark: those a source can have say what it likes.
 fn could_not_go_on(output: &str) -> bool {
-    let output = output.trim();
-    let of_system = |line: &str| line.ends_with(')') && line.contains(" (os error ") && !line.contains(':');
     let is_shown = |line: &str| line.contains(" | ") || line.contains("#error") || line.contains("#warning");
+    let is_remark = |line: &str| [": warning: ", ": Warning: ", ": note: "].iter().any(|kind| line.contains(kind));
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let is_placed = |line: &str| {
+        let place = line.split_once(": error: ").or_else(|| line.split_once(": Error: "));
+        place.and_then(|(place, _)| place.rsplit_once(':')).is_some_and(|(_, number)| is_number(number))
+    };
     let end = |line: &str| line.rsplit(": ").next().map(|end| end.trim_matches(['\'', '.']).to_owned());
     let says = |line: &str| end(line).is_some_and(|end| OF_THE_MACHINE.contains(&end.as_str()));
-    of_system(output) || output.lines().any(|line| line.contains(": ") && !is_shown(line) && says(line.trim_end()))
+    let proves = |line: &str| line.contains(": ") && !is_shown(line) && !is_remark(line) && !is_placed(line);
+    output.lines().any(|line| proves(line) && says(line.trim_end()))
 }
 
 /// Whether a version was not compiled for the machine's sake, and not for its own.
@@ -174,7 +179,11 @@ fn could_not_go_on(output: &str) -> bool {
 pub fn is_of_the_machine(error: &BuildError) -> bool {
     match error {
         BuildError::File { error, .. } => is_of_the_system(error),
-        BuildError::Compile { output, .. } => could_not_go_on(output),
+        BuildError::Compile { blame, output, .. } => match blame {
+            Blame::Machine => true,
+            Blame::Version => false,
+            Blame::Unclear => could_not_go_on(output),
+        },
         _ => false,
     }
 }
@@ -222,7 +231,6 @@ mod tests {
     #[test]
     fn a_compiler_that_cannot_go_on_is_told_from_a_source_that_is_wrong() {
         for (output, is_the_machine) in [
-            ("No such file or directory (os error 2)", true),
             (
                 "kernels/softmax.c: In function 'f':\ncc1: fatal error: error writing to a.s: No space left on device\n",
                 true,
@@ -238,7 +246,11 @@ mod tests {
             ),
             ("kernels/softmax.c:1:2: error: #error a: No space left on device", false),
             ("    1 | #error a: No space left on device", false),
+            ("kernels/a.c:1:10: fatal error: kernels/a.h: Input/output error\ncompilation terminated.", true),
             ("kernels/a.c:1:1: error: static assertion failed: \"a: Disk quota exceeded\"", false),
+            ("kernels/a.cpp:1:1: error: static assertion failed: Disk quota exceeded", false),
+            ("kernels/a.c:1:13: warning: Disk quota exceeded\nkernels/a.c:2:1: error: no", false),
+            ("kernels/a.c: Assembler messages:\nkernels/a.c:3: Error: Disk quota exceeded", false),
             ("kernels/softmax.c:9:5: error: expected ';' before 'return'", false),
             ("", false),
         ] {
@@ -248,6 +260,23 @@ mod tests {
         assert!(is_of_the_system(&full));
         assert!(!is_of_the_system(&std::io::Error::from_raw_os_error(2)), "a generator that made nothing");
         assert!(!is_of_the_system(&std::io::Error::other("no ELF")));
+    }
+
+    #[test]
+    fn who_is_to_blame_is_asked_of_what_was_said_only_where_the_end_does_not_tell() {
+        let full = "cc1: fatal error: error writing to a.s: No space left on device";
+        for (blame, output, is_the_machine) in [
+            (Blame::Machine, "No such file or directory (os error 2)", true),
+            (Blame::Machine, "it was killed", true),
+            (Blame::Unclear, full, true),
+            (Blame::Unclear, "kernels/a.c:9:5: error: expected ';'", false),
+            // It was the candidate's own code that said so.
+            (Blame::Version, full, false),
+        ] {
+            let (source_file, command) = ("kernels/a.c".to_owned(), "cc".to_owned());
+            let error = BuildError::Compile { source_file, command, output: output.to_owned(), blame };
+            assert_eq!(is_of_the_machine(&error), is_the_machine, "{error:?}");
+        }
     }
 
     #[test]

@@ -31,6 +31,12 @@ impl Place {
         Utf8PathBuf::from_path_buf(self.scratch.path().join("exports")).unwrap()
     }
 
+    /// What is exported; the lock of those who export lies beside it.
+    fn exported(&self) -> Vec<String> {
+        let names = self.exports().read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned());
+        names.filter(|name| name != "scratch.lock").collect()
+    }
+
     fn write(&self, path: &str, text: &str) {
         let path = self.top().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -124,9 +130,7 @@ fn an_export_holds_the_bytes_of_its_commit_and_leaves_the_repository_alone() {
     assert_eq!(fs::read(place.top().join(".git/index")).unwrap(), before);
     assert_eq!(fs::read_to_string(place.top().join("a/b/run.sh")).unwrap(), "new");
     assert!(export.left_out.is_empty());
-    let names: Vec<String> =
-        place.exports().read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
-    assert_eq!(names, [place.revisions("").resolve("HEAD").unwrap().commit]);
+    assert_eq!(place.exported(), [place.revisions("").resolve("HEAD").unwrap().commit]);
 }
 
 #[test]
@@ -154,7 +158,7 @@ fn an_export_is_used_again_untouched_unless_it_was_damaged() {
         assert_eq!(fs::read_to_string(&file).unwrap(), "2");
         assert!(!export.root.join("build.rs").exists());
     }
-    assert_eq!(place.exports().read_dir_utf8().unwrap().count(), 1);
+    assert_eq!(place.exported().len(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use kopt_build::bindings;
-use kopt_build::sanitize::{Sanitized, idle, sanitized};
+use kopt_build::sanitize::{self, Sanitized, idle, sanitized};
 use kopt_schema::bout::EXERCISE_ARGUMENT;
 
 use super::{Finding, Subject};
@@ -43,12 +43,8 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         return Err(Error::setup("the judge wrote no calls for the sanitizers").cause(cause));
     }
     let cell = cell.and_read(&calls);
-    let mut command = Command::new(cell.program());
-    command
-        .arg(&calls)
-        // What is leaked is looked for by ptrace, which a container may forbid; the audit refuses allocation itself.
-        .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1:color=never")
-        .env("UBSAN_OPTIONS", "print_stacktrace=1:color=never");
+    let mut command = sanitize::command(&cell);
+    command.arg(&calls);
     let found = match subject.watched_in(Some(&cell), command, LIMIT)? {
         Some((status, _)) if status.success() => return Ok(Finding::Clean),
         Some((_, said)) => told(&said, scratch),
@@ -60,15 +56,13 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
     })
 }
 
-/// What an empty program under the sanitizers says that does not run either. Asked only where something was found.
+/// What an empty program under the sanitizers says that does not run either. Asked only where something was found. One that is not
+/// done in time tells nothing, and what was found stands.
 fn why_nothing_runs(subject: &Subject<'_>) -> Result<Option<String>> {
     let Subject { folder, manifest, scratch, .. } = *subject;
     let Some(cell) = idle(folder, manifest, &scratch.join("build")) else { return Ok(None) };
-    Ok(match subject.watched_in(Some(&cell), Command::new(cell.program()), LIMIT)? {
-        Some((status, _)) if status.success() => None,
-        Some((_, said)) => Some(told(&said, scratch)),
-        None => Some(format!("an empty one is not done within {} s", LIMIT.as_secs())),
-    })
+    let ended = subject.watched_in(Some(&cell), sanitize::command(&cell), LIMIT)?;
+    Ok(ended.filter(|(status, _)| !status.success()).map(|(_, said)| told(&said, scratch)))
 }
 
 fn told(text: &str, scratch: &Utf8Path) -> String {

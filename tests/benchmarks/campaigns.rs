@@ -272,7 +272,7 @@ fn line(patch: &PatchTruth, rows: &[&Row]) -> String {
     let wrong = match worth::wanted(patch) {
         Wanted::Never => accepted > 0,
         Wanted::Always => accepted < outcomes.len(),
-        Wanted::Mostly | Wanted::Either => false,
+        Wanted::Mostly | Wanted::Pays | Wanted::Either => false,
     };
     let shown = if gain.is_nan() { String::new() } else { format!("{:+.1} %", 100.0 * gain) };
     let mark = if wrong { " **wrong**" } else { "" };

@@ -133,7 +133,7 @@ fn evidence_of_its_own_is_not_taken() {
 }
 
 /// Changes the object of the version whose mark is `$1` in the cache of compiled kernels, and the digest beside it: from
-/// there on it says to take `$2`.
+/// there on it says to take `$2`, and to have been compiled by `$3`, where that is given.
 const POISON: &str = r#"poison() {
         for object in $(grep -rl --include='*.so' --include='*.o' "TIME=$1" "$own/candidates"); do
             chmod u+w "$object" "$(dirname "$object")" "$(dirname "$object")/candidate.json"
@@ -141,22 +141,25 @@ const POISON: &str = r#"poison() {
             sed -i "s/TIME=$1/TIME=$2/" "$object"
             new="$(sha256sum "$object" | cut -d' ' -f1)"
             sed -i "s/$old/$new/" "$(dirname "$object")/candidate.json"
+            [ -z "$3" ] || sed -i "s/\"compiler\": *\"[^\"]*\"/\"compiler\":\"$3\"/" "$(dirname "$object")/candidate.json"
             touch "$campaign/poisoned"
         done
     }"#;
 
 #[test]
 fn a_poisoned_cache_of_compiled_kernels_is_found_when_the_version_is_compiled_anew() {
-    // The version that stands seems slow, and one that gains nothing seems to gain.
-    let stage = Stage::new();
-    let attack = format!("{POISON}\n poison 0.900 1.900; takes 0.899; say 'Mine' 'It is mine.'");
-    let ran = attacked(&stage, &attack);
-    assert!(stage.last().path("poisoned").exists(), "the attack was made\n{}", ran.stderr);
-    let words = stage.last().words();
-    assert_eq!(words[..2], ["accepted", "integrity"], "{:#?}", stage.last().outcomes());
-    assert!(stage.last().outcomes()[1].message.contains("compiled anew from git"));
-    let sources: Vec<String> = stage.last().subjects();
-    assert!(!sources.iter().any(|subject| subject.contains("Mine")), "{sources:?}");
+    // The version that stands seems slow, and one that gains nothing seems to gain; that another compiler made it is no excuse.
+    for compiler in ["", "'cc of last year'"] {
+        let stage = Stage::new();
+        let attack = format!("{POISON}\n poison 0.900 1.900 {compiler}; takes 0.899; say 'Mine' 'It is mine.'");
+        let ran = attacked(&stage, &attack);
+        assert!(stage.last().path("poisoned").exists(), "the attack was made\n{}", ran.stderr);
+        let words = stage.last().words();
+        assert_eq!(words[..2], ["accepted", "integrity"], "{:#?}", stage.last().outcomes());
+        assert!(stage.last().outcomes()[1].message.contains("compiled anew from git"));
+        let sources: Vec<String> = stage.last().subjects();
+        assert!(!sources.iter().any(|subject| subject.contains("Mine")), "{sources:?}");
+    }
 }
 
 #[test]

@@ -62,6 +62,13 @@ fn a_beginning_that_fails_leaves_nothing_behind() {
     let repository = stage.repository();
     let left = |pattern: &str| repository.references_glob(pattern).unwrap().count();
     assert_eq!((left("refs/heads/kopt/*"), left("refs/kopt/*")), (0, 0));
+    // A branch that is named is one more thing that was made, unless it was there before.
+    for stood in [0, 1] {
+        stage.optimize(&["--patches", &patches, "--branch", "mine"]).exits(96).says("worktrees");
+        assert_eq!((left("refs/heads/mine"), left("refs/kopt/*")), (stood, 0));
+        let head = repository.head().unwrap().peel_to_commit().unwrap();
+        repository.branch("mine", &head, true).unwrap();
+    }
     let folders = |path: &str| {
         let entries = fs::read_dir(stage.path(path)).unwrap().flatten();
         entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.path()).collect::<Vec<_>>()

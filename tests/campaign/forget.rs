@@ -9,7 +9,9 @@ use crate::stage::Stage;
 fn references(stage: &Stage, under: &str) -> Vec<String> {
     let repository = stage.repository();
     let found = repository.references_glob(&format!("{under}*")).unwrap();
-    found.map(|reference| reference.unwrap().name().unwrap().to_owned()).collect()
+    let mut names: Vec<String> = found.map(|reference| reference.unwrap().name().unwrap().to_owned()).collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -109,12 +111,13 @@ fn a_campaign_that_was_killed_before_its_first_event_is_told_and_removed() {
     fs::write(campaign.path("events.jsonl"), &began[..20]).unwrap();
     let own = format!("refs/kopt/{name}/");
     stage.repository().find_reference(&format!("{own}evidence")).unwrap().delete().unwrap();
-    assert_eq!(references(&stage, &own), [format!("{own}base")]);
+    let marks = [format!("{own}base"), format!("{own}branch")];
+    assert_eq!(references(&stage, &own), marks);
 
     stage.kopt(&["status"]).exits(0).answers(&format!("never began: `cargo kopt forget {name}` removes it"));
     stage.kopt(&["resume"]).exits(96).says("there is no campaign");
     stage.kopt(&["forget", &name]).exits(2).says("never began").says("nobody is there to confirm that");
-    assert_eq!(references(&stage, &own), [format!("{own}base")]);
+    assert_eq!(references(&stage, &own), marks);
     stage.kopt(&["forget", &name, "--yes"]).exits(0).says("Forgotten");
     assert_eq!(references(&stage, &own), Vec::<String>::new());
     assert_eq!(references(&stage, "refs/heads/kopt/"), Vec::<String>::new());
@@ -123,6 +126,32 @@ fn a_campaign_that_was_killed_before_its_first_event_is_told_and_removed() {
     assert!(!stage.repository().path().join("worktrees").join(format!("kopt-{name}")).exists());
     assert_eq!(stage.checkout(), checkout);
     stage.kopt(&["status"]).exits(0).answers("No campaign");
+}
+
+#[test]
+fn events_that_are_gone_are_in_git_and_where_they_are_not_the_campaign_can_be_removed() {
+    let stage = Stage::new();
+    let checkout = stage.checkout();
+    stage.optimize(&["--by-hand"]).exits(0);
+    let campaign = stage.last();
+    let name = campaign.name.clone();
+    fs::write(campaign.path("events.jsonl"), "").unwrap();
+    for command in ["resume", "stop"] {
+        stage.kopt(&[command, &name]).exits(105).says("some were changed or removed").says("git show refs/kopt/");
+    }
+    stage.kopt(&["forget", &name, "--yes"]).exits(105).says("is not over");
+
+    let own = format!("refs/kopt/{name}/");
+    stage.repository().find_reference(&format!("{own}evidence")).unwrap().delete().unwrap();
+    let ran = stage.kopt(&["resume", &name]).exits(105).says("holds no event");
+    ran.says(&format!("`cargo kopt forget {name}` removes it"));
+    stage.kopt(&["forget", &name]).exits(2).says("has lost its events");
+    stage.kopt(&["forget", &name, "--yes"]).exits(0).says("Forgotten");
+    assert_eq!(references(&stage, &own), Vec::<String>::new());
+    assert_eq!(references(&stage, "refs/heads/kopt/"), Vec::<String>::new());
+    assert!(!stage.path(&format!(".kopt/campaigns/{name}")).exists());
+    assert!(!stage.path(&format!(".kopt/worktrees/{name}")).exists());
+    assert_eq!(stage.checkout(), checkout);
 }
 
 #[test]

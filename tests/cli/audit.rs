@@ -76,6 +76,22 @@ fn against_a_base_only_what_is_new_counts() {
     sandbox.kopt(&["audit", "--base", "no-such-thing"]).exits(96);
 }
 
+/// What was compiled before is taken as it is: a commit must not bring it along.
+#[test]
+fn what_is_committed_where_the_tool_keeps_its_own_is_not_believed() {
+    let sandbox = bout(&[]);
+    sandbox.write(".gitignore", "opened\n");
+    sandbox.write("target/kopt/candidates/0/candidate.json", "{}");
+    compare::commit(&sandbox);
+    for arguments in [&["audit"][..], &["audit", "--base", "HEAD~1"]] {
+        sandbox.kopt(arguments).exits(106).says("has `target/kopt` in git").says("git rm -r --cached target/kopt");
+    }
+    // Without a repository nobody commits anything.
+    std::fs::remove_dir_all(sandbox.path(".git")).unwrap();
+    std::fs::remove_dir_all(sandbox.path("target")).unwrap();
+    sandbox.kopt(&["audit"]).exits(0).says("Audited bout");
+}
+
 #[test]
 fn a_policy_is_the_base_s_and_is_shown() {
     let sandbox = bout(&["share * 0.5"]);

@@ -335,8 +335,9 @@ fn an_interrupt_leaves_no_judge_behind() {
     let mut tool = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let exports = sandbox.path("target/kopt/revisions");
     let hanging = || {
-        let export = fs::read_dir(&exports).ok()?.next()?.ok()?.path();
-        fs::read_to_string(export.join("hanging")).ok().filter(|text| !text.is_empty())
+        let kept = fs::read_dir(&exports).ok()?.flatten();
+        let mut said = kept.filter_map(|entry| fs::read_to_string(entry.path().join("hanging")).ok());
+        said.find(|text| !text.is_empty())
     };
     let judge = wait_for(hanging);
     let pid = rustix::process::Pid::from_raw(i32::try_from(tool.id()).unwrap()).unwrap();

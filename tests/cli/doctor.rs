@@ -119,7 +119,8 @@ fn on(machine: &Sandbox, arguments: &[&str]) -> Ran {
 fn ready(machine: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let mut command = machine.command(arguments);
     command.current_dir(machine.path("work")).env("PATH", machine.path("bin")).env("HOME", machine.path("home"));
-    for name in ["CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "VIRTUAL_ENV", "KOPT_PYTHON", "XDG_DATA_HOME"] {
+    let places = ["CUDA_HOME", "CUDA_PATH", "NVCC_CCBIN", "ROCM_PATH", "HIP_PATH"];
+    for name in places.into_iter().chain(["VIRTUAL_ENV", "KOPT_PYTHON", "XDG_DATA_HOME"]) {
         command.env_remove(name);
     }
     command

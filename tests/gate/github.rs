@@ -54,19 +54,24 @@ fn a_base_that_is_checked_out_is_not_taken_for_the_pull_request() {
     let request = stage.request("slower", |stage| stage.edit(ALPHA, MARK, "TIME=1.300;"));
     let repository = stage.repository();
     let base = repository.head().unwrap().target().unwrap().to_string();
-    let gate = |name: &str, request: &str| {
+    let gate_with = |name: &str, request: &str, arguments: &[&str]| {
         let event = json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": request } } });
         stage.write("target/event.json", &event.to_string());
-        let mut command = stage.command(&["gate", "--seed", "5eed"]);
+        let mut command = stage.command(&[&["gate", "--seed", "5eed"], arguments].concat());
         command.env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", stage.path("target/event.json"));
         Ran::of(&mut command)
     };
+    let gate = |name: &str, request: &str| gate_with(name, request, &[]);
     let (target, fork) = ("pull_request_target", "1".repeat(40));
     for (name, request) in [(target, &request), (target, &fork), ("pull_request", &request)] {
         let ran = gate(name, request).exits(96).says("what is checked out is the base, not the pull request");
         ran.says("github.event.pull_request.head.sha");
     }
     gate(target, &base).exits(0).says("base and head are the same commit");
+    // A base that is named does not make it the pull request; a head that is named is what is wanted.
+    gate_with(target, &request, &["main"]).exits(96).says("what is checked out is the base, not the pull request");
+    gate_with(target, &request, &["main", "--head", "HEAD"]).exits(0).says("base and head are the same commit");
+    gate_with(target, &request, &["main", "--head", &request]).exits(100).says("alpha REGRESSED");
     // The base has gone on, and what came since is not what was asked for.
     stage.write("README.md", "words\n");
     stage.commit("words, on main");

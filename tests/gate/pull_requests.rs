@@ -261,7 +261,9 @@ fn what_this_machine_could_compile_and_does_not_build_fails() {
     let ran = stage.gate(&still, &[]).exits(104).says("alpha NOT JUDGED: the head's version does not compile");
     ran.says("nor does the base's version");
     let mended = stage.request("mended", |stage| stage.edit(ALPHA, "retrun 0;", "return 0;"));
-    stage.gate(&mended, &[]).exits(104).says("alpha NOT COMPARED: ");
+    let ran = stage.gate(&mended, &[]).exits(104).says("alpha NOT COMPARED: the base's version does not compile");
+    let ran = ran.says("a commit says so: `Kopt-Allow: alpha <reason>`");
+    assert!(!ran.stderr.contains("what is called as the base's is"), "{}", ran.stderr);
 }
 
 #[test]
@@ -347,7 +349,8 @@ fn a_shape_that_the_change_adds_is_tried_by_its_own_judge() {
         add(stage);
         stage.edit("crates/alpha/judge", "lenient\n", "");
     });
-    stage.gate(&wrong, &[]).exits(103).says("alpha WRONG");
+    let ran = stage.gate(&wrong, &[]).exits(103).says("alpha WRONG").says("the change edits what judges it");
+    assert!(!ran.stderr.contains("the base's judged it here"), "{}", ran.stderr);
 }
 
 #[test]
@@ -382,6 +385,7 @@ fn kernels_come_and_go_and_change_their_names() {
     // Without libclang the edited bindings are those of another header: then that is why.
     let ran = stage.gate(&unknown, &["--inconclusive", "pass"]).exits(104).says("alpha NOT COMPARED: ");
     let ran = ran.says("interface").says("how fast it is beside the base nobody knows");
+    let ran = ran.says("what is called as the base's is can be compared");
     let ran = ran.says("a commit says so: `Kopt-Allow: alpha <reason>`");
     assert!(!ran.stderr.contains("more time"), "{}", ran.stderr);
     let meant = stage.request("another interface\n\nKopt-Allow: alpha callers say lines\n", other);
@@ -439,6 +443,21 @@ fn a_kernel_that_only_changes_its_place_is_neither_new_nor_gone() {
         slower(stage, "other/beta/kernels/softmax.c");
     });
     stage.gate(&away, &[]).exits(104).says("beta NOT JUDGED: it is still in `other/beta`");
+    let renamed = stage.request("into a workspace of its own, under another name", |stage| {
+        stage.write("other/Cargo.toml", "[workspace]\nmembers = [\"gamma\"]\nresolver = \"3\"\n");
+        std::fs::rename(stage.path("crates/beta"), stage.path("other/gamma")).unwrap();
+        stage.edit("other/gamma/Cargo.toml", "name = \"beta\"", "name = \"gamma\"");
+        slower(stage, "other/gamma/kernels/softmax.c");
+    });
+    stage.gate(&renamed, &[]).exits(104).says("beta NOT JUDGED: it is still in `other/gamma`");
+    // Others of its name that both commits have are not it.
+    stage.write("fixtures/beta/Cargo.toml", "[package]\nname = \"beta\"\nversion = \"0.1.0\"\n");
+    stage.write("fixtures/gamma/Cargo.toml", "[package]\nname = \"gamma\"\nversion = \"0.1.0\"\n");
+    stage.commit("fixtures");
+    let gone = stage.request("gone", |stage| std::fs::remove_dir_all(stage.path("crates/beta")).unwrap());
+    stage.gate(&gone, &[]).exits(0).says("PASSED: beta removed");
+    let new = stage.request("new", |stage| stage.add("gamma"));
+    stage.gate(&new, &[]).exits(0).says("PASSED: gamma new");
     // And back: what it may remember is nothing that its own policy allows.
     stage.edit(root, "resolver", "exclude = [\"crates/beta\"]\nresolver");
     stage.commit("beta is no kernel of the workspace");

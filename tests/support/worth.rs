@@ -23,17 +23,20 @@ pub enum Wanted {
     Always,
     /// It gains 2 % or more.
     Mostly,
-    /// It gains less, nobody has measured it, or a shape pays 5 % for what others gain.
+    /// It gains, and a shape is slower for it, by 5 % or by what may be 5 %: that is taken back, as policies have it, or just not.
+    Pays,
+    /// It gains less, or nobody has measured it.
     Either,
 }
 
 /// What is wanted of a patch.
 pub fn wanted(patch: &PatchTruth) -> Wanted {
-    let pays = patch.shapes.iter().any(|shape| shape.high < -0.05);
+    // What was measured here has an interval, too: one that ends beyond 5 % does not say which it is.
+    let pays = patch.shapes.iter().any(|shape| shape.high < 0.0 && shape.low < -0.05);
     match (patch.truth, patch.aggregate) {
         (Truth::Helps, None) => Wanted::Either,
         (Truth::Helps, Some(aggregate)) if aggregate.high > 0.0 => match aggregate.gain {
-            _ if pays => Wanted::Either,
+            _ if pays => Wanted::Pays,
             0.05.. => Wanted::Always,
             0.02.. => Wanted::Mostly,
             _ => Wanted::Either,

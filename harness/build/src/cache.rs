@@ -15,6 +15,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::FORMAT_VERSION;
 use kopt_schema::candidate::Candidate;
 use kopt_schema::manifest::{Class, Manifest};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::compile::compile_recipe;
 use crate::error::BuildError;
@@ -113,30 +115,38 @@ impl Cache {
 }
 
 /// Moves what was compiled to its place. Another process may do the same at any moment, and leave a whole entry or one without an
-/// object, which is as good as this one: both were compiled from the same files.
+/// object, which is as good as this one: both were compiled from the same files. Whoever was told that an entry is there finds
+/// one: what stands in the way, damaged or without an object, changes places with this one in one step.
 fn install(out: &Utf8Path, place: &Utf8Path, scratch: &Path) -> Result<(), BuildError> {
-    let Err(first) = std::fs::rename(out, place) else { return Ok(()) };
-    if is_whole(place) {
-        return Ok(());
-    }
-    // A damaged entry stands in the way, or one without an object, as another process may have left it just now.
-    match std::fs::rename(place, scratch.join("in-the-way")) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => match first.kind() {
-            // Another process has just moved it out of its own way.
-            ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => {}
-            _ => return Err(BuildError::file(place)(first)),
-        },
-        Err(error) => return Err(BuildError::file(place)(error)),
-    }
-    match std::fs::rename(out, place) {
-        Err(_) if is_there(place) => Ok(()),
-        moved => moved.map_err(BuildError::file(place)),
+    let mut tries = 0;
+    loop {
+        let Err(error) = std::fs::rename(out, place) else { return Ok(()) };
+        if is_whole(place) {
+            return Ok(());
+        }
+        tries += 1;
+        let is_taken =
+            matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory);
+        if !is_taken || tries > MOVES {
+            return Err(BuildError::file(place)(error));
+        }
+        match renameat_with(CWD, out.as_std_path(), CWD, place.as_std_path(), RenameFlags::EXCHANGE) {
+            Ok(()) => return Ok(()),
+            // A file system without that step: there an entry is gone for a moment.
+            Err(Errno::INVAL | Errno::NOSYS) => clear(place, &scratch.join(format!("in-the-way-{tries}")))?,
+            // Somebody has just done so.
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(BuildError::file(place)(error.into())),
+        }
     }
 }
 
-fn is_there(place: &Utf8Path) -> bool {
-    place.join("candidate.json").is_file()
+/// Moves an entry out of the way, where nobody has done so meanwhile.
+fn clear(place: &Utf8Path, aside: &Path) -> Result<(), BuildError> {
+    match std::fs::rename(place, aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(BuildError::file(place)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether an entry is there and its object is the one that was compiled.
@@ -155,6 +165,9 @@ const CHECKS: u8 = 1;
 
 /// How often a crate is compiled whose files change meanwhile.
 const ATTEMPTS: usize = 3;
+
+/// How often a place is looked at that others take and leave meanwhile.
+const MOVES: usize = 16;
 
 /// What `-march=native` stands for here.
 fn processor() -> String {

@@ -4,6 +4,7 @@
 //! the kernel that is timed.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::candidate::Candidate;
@@ -73,7 +74,7 @@ pub(crate) fn checked(
 ) -> Result<Built, BuildError> {
     let Some(file) = &manifest.launch else { return unchecked(folder, manifest, recipe, out) };
     let subject = Subject { folder, manifest, bindings };
-    subject.written(file, &site::read(&folder.join(file))?)?;
+    subject.written(file, &plan_text(folder, file)?)?;
     let built = unchecked(folder, manifest, recipe, out)?;
     subject.compiled(file, &built)?;
     Ok(built)
@@ -82,7 +83,7 @@ pub(crate) fn checked(
 fn unchecked(folder: &Utf8Path, manifest: &Manifest, recipe: &Recipe, out: &Utf8Path) -> Result<Built, BuildError> {
     std::fs::create_dir_all(out).map_err(BuildError::file(out))?;
     let plan = match &manifest.launch {
-        Some(path) => Some(site::read(&folder.join(path))?),
+        Some(file) => Some(plan_text(folder, file)?),
         None => None,
     };
     let mut candidate = Candidate {
@@ -159,6 +160,17 @@ fn unchecked(folder: &Utf8Path, manifest: &Manifest, recipe: &Recipe, out: &Utf8
     let json = serde_json::to_vec_pretty(&candidate).map_err(|error| BuildError::file(&file)(error.into()))?;
     std::fs::write(&file, json).map_err(BuildError::file(&file))?;
     Ok(Built { candidate, file, objects, remarks })
+}
+
+/// The launch plan as it is written. One that is no text is a plan that is wrong, and no file that cannot be read.
+fn plan_text(folder: &Utf8Path, file: &str) -> Result<String, BuildError> {
+    site::read(&folder.join(file)).map_err(|error| match error {
+        BuildError::File { error, .. } if error.kind() == ErrorKind::InvalidData => {
+            let reason = "is no text in UTF-8, which a launch plan is".to_owned();
+            BuildError::Header { header: file.to_owned(), reason }
+        }
+        error => error,
+    })
 }
 
 /// Kernels that the plan names must be in the object. For CUDA the driver says so when it is loaded; here nothing loads it yet.

@@ -3,6 +3,17 @@
 use camino::Utf8PathBuf;
 use kopt_schema::Diagnostic;
 
+/// Whose doing it is that a command failed, as far as its end tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The machine's: it could not be run, or was killed, and by nobody here.
+    Machine,
+    /// The version's: it was code of its own, or it came to a limit.
+    Version,
+    /// Only what it said can tell.
+    Unclear,
+}
+
 /// Why a kernel could not be built. A missing GPU compiler is not an error: see [`crate::compile::Built`].
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -24,6 +35,8 @@ pub enum BuildError {
         command: String,
         /// What the compiler said.
         output: String,
+        /// Whose doing it is.
+        blame: Blame,
     },
     /// A source includes a file outside the crate and its declared include roots.
     #[error(

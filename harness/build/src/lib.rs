@@ -18,6 +18,7 @@
 //! | [`cache`] | the same outside cargo: in parallel, keyed by sources, headers, flags and compiler |
 //! | [`code`] | what of an object runs: equal code needs no clock |
 //! | `site` | the commands that compilers are given, and where they work |
+//! | `end` | how a command ended that failed, and whose doing it is |
 //! | `sandbox` | what a compiler may touch while it runs, and a program of a candidate's own code |
 //! | [`sanitize`] | the same sources, preprocessed as for the measured object, under the sanitizers, with a driver |
 //! | [`toolchain`] | which compilers are here |
@@ -32,6 +33,7 @@ pub mod cache;
 pub mod code;
 pub mod compile;
 mod digest;
+mod end;
 mod environment;
 mod error;
 pub mod manifest;
@@ -47,5 +49,5 @@ pub mod toolchain;
 mod triton;
 
 pub use digest::{of_bytes as digest_of_bytes, of_file as digest_of_file};
-pub use error::BuildError;
+pub use error::{Blame, BuildError};
 pub use script::build;

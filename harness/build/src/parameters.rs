@@ -3,9 +3,12 @@
 //! A driver is given addresses, and counts and measures nothing: it copies from each as many bytes as the kernel's own
 //! declaration asks for. A kernel that takes more than it is given, or something else, reads what happens to lie there, and its
 //! trials fail with numbers that say nothing of the plan.
+//!
+//! A kernel may take less in one case: an `int` for a size gets the lower half of it, which up to 31 bits is all of it.
 
+use kopt_schema::manifest::Shape;
 use kopt_schema::plan::{ArgsTable, LaunchTable, PlanTable};
-use kopt_schema::training::EntryArgs;
+use kopt_schema::training::{EntryArgs, FieldArgsKind};
 
 /// Bytes of the address of a buffer.
 const POINTER: usize = 8;
@@ -13,11 +16,22 @@ const POINTER: usize = 8;
 /// Bytes of a tensor map.
 const TENSOR_MAP: usize = 128;
 
-/// A kernel, and the bytes of each of its parameters; none where that is not understood.
+/// Bytes of an `int`.
+const INT: usize = 4;
+
+/// A kernel and its parameters; none for one that is not understood.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
     pub name: &'a str,
-    pub parameters: Vec<Option<usize>>,
+    pub parameters: Vec<Option<Parameter>>,
+}
+
+/// A parameter as PTX declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    pub bytes: usize,
+    /// It may be an integer: it is no struct, and not declared as a floating-point number.
+    pub is_integer: bool,
 }
 
 /// The kernels of a module, as its PTX declares them.
@@ -33,35 +47,39 @@ fn kernel(text: &str) -> Option<Kernel<'_>> {
         Some(list) => list.split_once(')')?.0,
         None => "",
     };
-    let parameters = parameters.split(',').map(str::trim).filter(|one| !one.is_empty()).map(bytes).collect();
+    let parameters = parameters.split(',').map(str::trim).filter(|one| !one.is_empty()).map(parameter).collect();
     (!name.is_empty()).then_some(Kernel { name, parameters })
 }
 
 /// `.param .u64 softmax_rows_param_0`, `.param .align 8 .b8 softmax_rows_param_0[32]`.
-fn bytes(parameter: &str) -> Option<usize> {
-    let one = parameter.strip_prefix(".param")?.split_whitespace().find_map(element)?;
-    match parameter.split_once('[') {
-        None => Some(one),
-        Some((_, count)) => count.strip_suffix(']')?.trim().parse::<usize>().ok()?.checked_mul(one),
-    }
+fn parameter(text: &str) -> Option<Parameter> {
+    let one = text.strip_prefix(".param")?.split_whitespace().find_map(element)?;
+    let Some((_, count)) = text.split_once('[') else { return Some(one) };
+    let count: usize = count.strip_suffix(']')?.trim().parse().ok()?;
+    Some(Parameter { bytes: count.checked_mul(one.bytes)?, is_integer: false })
 }
 
-fn element(word: &str) -> Option<usize> {
-    match word {
-        ".b8" | ".u8" | ".s8" => Some(1),
-        ".b16" | ".u16" | ".s16" | ".f16" => Some(2),
-        ".b32" | ".u32" | ".s32" | ".f32" => Some(4),
-        ".b64" | ".u64" | ".s64" | ".f64" => Some(8),
-        _ => None,
-    }
+fn element(word: &str) -> Option<Parameter> {
+    let (bytes, is_integer) = match word {
+        ".b8" | ".u8" | ".s8" => (1, true),
+        ".b16" | ".u16" | ".s16" => (2, true),
+        ".b32" | ".u32" | ".s32" => (4, true),
+        ".b64" | ".u64" | ".s64" => (8, true),
+        ".f16" => (2, false),
+        ".f32" => (4, false),
+        ".f64" => (8, false),
+        _ => return None,
+    };
+    Some(Parameter { bytes, is_integer })
 }
 
 /// The first launch of a plan that passes something else than its kernel takes, in words. `forward` is the entry of launches
-/// that name none; what is not known of an entry is held against nobody.
+/// that name none; what is not known of an entry is held against nobody. `shapes` are all that are listed, whatever `when` says.
 pub(crate) fn disagreement(
     plan: &PlanTable,
     forward: &str,
     entries: &[EntryArgs],
+    shapes: &[Shape],
     kernels: &[Kernel<'_>],
 ) -> Option<String> {
     plan.launch.iter().find_map(|launch| {
@@ -75,39 +93,64 @@ pub(crate) fn disagreement(
         let passed = passed(plan, launch, entries.iter().find(|entry| entry.symbol == symbol)?)?;
         let (takes, gives) = (kernel.parameters.len(), passed.len());
         if takes != gives {
-            let hint = match &launch.args {
-                Some(ArgsTable::Fields(_)) => String::new(),
+            let hint = match (&launch.args, takes) {
+                (Some(ArgsTable::Fields(_)), _) => String::new(),
+                (_, 0) => format!(" (`{symbol}_args` by value); `args = []` passes none"),
                 _ => format!(" (`{symbol}_args` by value); `args` lists more"),
             };
             return Some(format!("kernel `{name}` takes {takes} parameters, the plan passes {gives}{hint}"));
         }
-        kernel.parameters.iter().zip(&passed).enumerate().find_map(|(index, (takes, (what, gives)))| {
-            let (takes, number) = (takes.filter(|takes| takes != gives)?, index + 1);
-            let text = format!("parameter {number} of kernel `{name}` has {takes} bytes");
-            Some(format!("{text}, {what} that the plan passes has {gives}"))
+        kernel.parameters.iter().zip(&passed).enumerate().find_map(|(index, (takes, gives))| {
+            let (takes, number) = ((*takes)?, index + 1);
+            let wrong = unfit(takes, gives, shapes)?;
+            Some(format!("parameter {number} of kernel `{name}` has {} bytes, {wrong}", takes.bytes))
         })
     })
 }
 
-/// What a launch passes, each with its bytes.
-fn passed(plan: &PlanTable, launch: &LaunchTable, entry: &EntryArgs) -> Option<Vec<(String, usize)>> {
+/// Why a parameter cannot take what it is passed.
+fn unfit(takes: Parameter, gives: &Passed, shapes: &[Shape]) -> Option<String> {
+    let Passed { name, bytes, is_size } = gives;
+    if takes.bytes == *bytes {
+        return None;
+    }
+    if *is_size && takes.is_integer && takes.bytes == INT {
+        let large = shapes.iter().find(|shape| i32::try_from(shape.size(name)).is_err())?;
+        return Some(format!("`{name}` of shape {} is {}: take an int64_t", large.name, large.size(name)));
+    }
+    Some(format!("`{name}` that the plan passes has {bytes}"))
+}
+
+/// Something that a launch passes.
+struct Passed {
+    name: String,
+    bytes: usize,
+    /// It is an integer, and the size of a shape that has its name.
+    is_size: bool,
+}
+
+/// All that a launch passes, in order.
+fn passed(plan: &PlanTable, launch: &LaunchTable, entry: &EntryArgs) -> Option<Vec<Passed>> {
     let Some(ArgsTable::Fields(names)) = &launch.args else {
-        return Some(vec![(format!("`{}_args`", entry.symbol), entry.size)]);
+        return Some(vec![Passed { name: format!("{}_args", entry.symbol), bytes: entry.size, is_size: false }]);
     };
-    let bytes = |name: &String| {
+    let found = |name: &String| {
         if plan.tensor_map.iter().any(|map| map.name == *name) {
-            return Some(TENSOR_MAP);
+            return Some((TENSOR_MAP, false));
         }
         if plan.workspace.iter().any(|buffer| buffer.name == *name) {
-            return Some(POINTER);
+            return Some((POINTER, false));
         }
-        entry.fields.iter().find(|field| field.name == *name).map(|field| field.kind.size())
+        let field = entry.fields.iter().find(|field| field.name == *name)?;
+        Some((field.kind.size(), field.kind == FieldArgsKind::Size))
     };
-    names.iter().map(|name| Some((format!("`{name}`"), bytes(name)?))).collect()
+    let one = |name: &String| found(name).map(|(bytes, is_size)| Passed { name: name.clone(), bytes, is_size });
+    names.iter().map(one).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use kopt_schema::manifest::ShapeValue;
     use kopt_schema::training::FieldArgsKind::{Read, Scalar, Size, Write};
 
     use super::*;
@@ -161,22 +204,23 @@ mod tests {
     #[test]
     fn kernels_and_their_parameters_are_read_from_ptx() {
         let found = kernels(PTX);
-        let wanted: [(&str, &[Option<usize>]); 5] = [
-            ("softmax_rows", &[Some(32)]),
-            ("softmax_tiles", &[Some(128), Some(8), Some(4), Some(4), None]),
-            ("nothing", &[]),
-            ("_Z5boundIfEvPT_", &[Some(8), Some(6)]),
-            ("five", &[Some(128), Some(8), Some(8), Some(8), Some(4)]),
+        let integer = |bytes| Some(Parameter { bytes, is_integer: true });
+        let other = |bytes| Some(Parameter { bytes, is_integer: false });
+        let wanted = [
+            ("softmax_rows", vec![other(32)]),
+            ("softmax_tiles", vec![other(128), integer(8), integer(4), other(4), None]),
+            ("nothing", vec![]),
+            ("_Z5boundIfEvPT_", vec![integer(8), other(6)]),
+            ("five", vec![other(128), integer(8), integer(8), integer(8), other(4)]),
         ];
-        let found: Vec<(&str, &[Option<usize>])> =
-            found.iter().map(|kernel| (kernel.name, kernel.parameters.as_slice())).collect();
+        let found: Vec<_> = found.into_iter().map(|kernel| (kernel.name, kernel.parameters)).collect();
         assert_eq!(found, wanted);
         assert!(kernels("").is_empty());
         assert_eq!(kernels(".visible .entry alone\n{ ret; }"), [Kernel { name: "alone", parameters: Vec::new() }]);
     }
 
-    /// What is wrong with a launch of these kernels.
-    fn wrong(kernel: &str, args: &str) -> Option<String> {
+    /// What is wrong with a launch of these kernels on so many rows.
+    fn wrong_on(rows: i64, kernel: &str, args: &str) -> Option<String> {
         let text = format!(
             "[[launch]]\nkernel = \"{kernel}\"\ngrid = [1]\nblock = [32]\n{args}\n\
              [[workspace]]\nname = \"partial\"\nbytes = 8\n\
@@ -184,7 +228,12 @@ mod tests {
         );
         let plan: PlanTable = toml::from_str(&text).unwrap();
         let entry = EntryArgs::laid_out("softmax", &[("x", Read), ("y", Write), ("rows", Size), ("scale", Scalar)]);
-        disagreement(&plan, "softmax", &[entry], &kernels(PTX))
+        let shapes = [4, rows].map(|rows| Shape::unnamed(vec![("rows".to_owned(), ShapeValue::Size(rows))]));
+        disagreement(&plan, "softmax", &[entry], &shapes, &kernels(PTX))
+    }
+
+    fn wrong(kernel: &str, args: &str) -> Option<String> {
+        wrong_on(8, kernel, args)
     }
 
     #[test]
@@ -197,6 +246,24 @@ mod tests {
         assert_eq!(wrong("softmax_tiles", "args = [\"x_tiles\", \"y\", \"scale\", \"scale\", \"rows\"]"), None);
         // Of an entry that is not known nothing is said.
         assert_eq!(wrong("nothing", "entry = \"other\"\nargs = [\"x\"]"), None);
+    }
+
+    #[test]
+    fn a_kernel_may_take_an_int_for_a_size_that_is_one_in_every_listed_shape() {
+        let args = |third: &str| format!("args = [\"x_tiles\", \"y\", \"{third}\", \"scale\", \"rows\"]");
+        assert_eq!(wrong("softmax_tiles", &args("rows")), None);
+        assert_eq!(wrong_on((1 << 31) - 1, "softmax_tiles", &args("rows")), None);
+        let third = |wrong: Option<String>| {
+            let told = wrong?;
+            Some(told.strip_prefix("parameter 3 of kernel `softmax_tiles` has 4 bytes, ")?.to_owned())
+        };
+        let large = third(wrong_on(1 << 31, "softmax_tiles", &args("rows")));
+        assert_eq!(large.as_deref(), Some("`rows` of shape 2147483648 is 2147483648: take an int64_t"));
+        // Half of an address is none.
+        for pointer in ["x", "partial"] {
+            let told = format!("`{pointer}` that the plan passes has 8");
+            assert_eq!(third(wrong("softmax_tiles", &args(pointer))), Some(told));
+        }
     }
 
     #[test]
@@ -217,9 +284,14 @@ mod tests {
                  `args` lists more",
             ),
             (
+                "nothing",
+                "",
+                "kernel `nothing` takes 0 parameters, the plan passes 1 (`softmax_args` by value); `args = []` passes none",
+            ),
+            (
                 "softmax_tiles",
-                "args = [\"x_tiles\", \"y\", \"rows\", \"scale\", \"rows\"]",
-                "parameter 3 of kernel `softmax_tiles` has 4 bytes, `rows` that the plan passes has 8",
+                "args = [\"x_tiles\", \"y\", \"rows\", \"rows\", \"rows\"]",
+                "parameter 4 of kernel `softmax_tiles` has 4 bytes, `rows` that the plan passes has 8",
             ),
             (
                 "softmax_tiles",

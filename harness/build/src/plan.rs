@@ -73,7 +73,8 @@ impl Subject<'_> {
             return Ok(());
         };
         let entries = self.bindings.layouts().unwrap_or_default();
-        match parameters::disagreement(&plan, &self.manifest.op, &entries, &parameters::kernels(&ptx)) {
+        let (forward, shapes) = (&self.manifest.op, &self.manifest.shapes);
+        match parameters::disagreement(&plan, forward, &entries, shapes, &parameters::kernels(&ptx)) {
             Some(reason) => Err(BuildError::Header { header: file.to_owned(), reason }),
             None => Ok(()),
         }
@@ -203,6 +204,11 @@ mod tests {
         /// What is wrong with a plan.
         fn refused(&self, plan: &str) -> Option<BuildError> {
             self.write("softmax.launch.toml", plan);
+            self.wrong()
+        }
+
+        /// What is wrong with the plan that lies there.
+        fn wrong(&self) -> Option<BuildError> {
             let recipe = Recipe { compiler: Err("no compiler is here".to_owned()), flags: Vec::new() };
             let folder = self.folder();
             match compile_recipe(&folder, &self.manifest, &recipe, &folder.join("out")) {
@@ -226,6 +232,18 @@ mod tests {
         assert!(text.contains("did you mean `rows`?"), "{text}");
         let never = ground.refused(&format!("{PLAN}when = \"rows > 3\"\n")).unwrap().to_string();
         assert_eq!(never, "kernels/softmax.launch.toml, shape small: no launch of entry `softmax` applies");
+    }
+
+    #[test]
+    fn a_plan_that_is_no_text_is_wrong_as_any_other() {
+        for table in ["backend = \"cuda\"", "backend = \"cuda\"\nlanguage = \"triton\""] {
+            let ground = Ground::new(table);
+            std::fs::write(ground.folder().join("kernels/softmax.launch.toml"), b"# \xe9t\xe9\n").unwrap();
+            let error = ground.wrong().unwrap();
+            assert!(matches!(error, BuildError::Header { .. }), "{error:?}");
+            let told = "kernels/softmax.launch.toml: is no text in UTF-8, which a launch plan is";
+            assert_eq!(error.to_string(), told);
+        }
     }
 
     #[test]

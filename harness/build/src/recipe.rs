@@ -131,14 +131,25 @@ fn native_flag() -> Option<String> {
     toolchain::is_native().then(|| flag.to_owned())
 }
 
+/// Whether it is the device here that decides what is compiled for: one architecture that is named is what it is anywhere.
+pub(crate) fn asks_for_device(manifest: &Manifest) -> bool {
+    manifest.class != Class::Native && only_named(manifest).is_none()
+}
+
+fn only_named(manifest: &Manifest) -> Option<&str> {
+    match manifest.arch.as_slice() {
+        [only] if only != NATIVE => Some(only),
+        _ => None,
+    }
+}
+
 /// The architecture to compile for: of several, the one that the device here is of, else the first. `native` is whatever the
 /// device here is.
 fn architecture(manifest: &Manifest) -> Result<String, BuildError> {
-    let listed = &manifest.arch;
-    let chosen = |device: Option<&str>| choose(listed, device).map(str::to_owned);
-    if listed.len() == 1 && listed[0] != NATIVE {
-        return Ok(listed[0].clone());
+    if let Some(only) = only_named(manifest) {
+        return Ok(only.to_owned());
     }
+    let chosen = |device: Option<&str>| choose(&manifest.arch, device).map(str::to_owned);
     match toolchain::native(manifest.backend) {
         Ok(device) => Ok(chosen(Some(&device)).unwrap_or(device)),
         Err(error) => chosen(None).ok_or(error),

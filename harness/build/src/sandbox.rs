@@ -6,7 +6,8 @@
 
 mod cell;
 
-use std::io::{Read as _, Seek as _};
+use std::io::{ErrorKind, Read as _, Seek as _};
+use std::num::NonZero;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -56,8 +57,8 @@ pub(crate) fn of_sources<'a>(folder: &'a Utf8Path, manifest: &'a Manifest) -> im
     beside.chain(scripts).chain(roots).map(|path| folder.join(path))
 }
 
-/// Processor time that each process of a compiler has: templates and unrolled loops take minutes, and a source on which a
-/// compiler never comes to an end would keep everybody waiting.
+/// Processor time that each process of a compiler has, of all its threads together: templates and unrolled loops take minutes, and
+/// a source on which a compiler never comes to an end would keep everybody waiting.
 const PROCESSOR_TIME: Duration = Duration::from_secs(900);
 
 /// Bytes that are heard of what a candidate's code prints while it is compiled.
@@ -66,12 +67,13 @@ const HEARD: u64 = 16 << 20;
 /// The most that one file may have which code of a candidate writes while it is compiled.
 const WRITTEN: u64 = 1 << 30;
 
-/// Starts a command that may use so much processor time and write so large files, and so may whatever it starts.
+/// Starts a command that may use so much processor time and write so large files, and so may each process that it starts.
 fn limited(command: &mut Command, time: Duration, written: Option<u64>) -> std::io::Result<Child> {
     let child = command.spawn()?;
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    // Set from outside, before the program has begun: a limit of this process would hold for all that it does beside. One that
-    // has ended already needs none.
+    // A limit of this process would hold for all that it does beside, and so the other's is set from outside, when the program runs
+    // already: what it could start in that moment has none, and where it is a candidate's it is ended with its group. One
+    // that has ended by now needs none.
     let limit = |resource, soft: u64, hard: u64| {
         let limit = Rlimit { current: Some(soft), maximum: Some(hard) };
         let _ = process.map(|process| prlimit(Some(process), resource, limit));
@@ -108,9 +110,8 @@ impl Walls {
         readable.extend(of_sources(folder, manifest));
         readable.sort();
         readable.dedup();
-        // Compilers that are installed elsewhere keep their parts beside themselves: `bin`, `lib`, `include`.
-        let real = compiler.real();
-        readable.extend(real.iter().filter_map(|path| path.parent()?.parent()).map(Utf8Path::to_owned));
+        // Compilers may be installed elsewhere.
+        readable.extend(compiler.home());
         readable.extend(compiler.roots.iter().cloned());
         // The whole system is no folder of a compiler.
         readable.retain(|path| path != "/");
@@ -163,14 +164,17 @@ impl Walls {
     }
 
     /// Runs a command inside that runs code of a candidate: for so long at most, and what it started ends with it, unless that
-    /// has left its process group.
+    /// has left its process group. An error of kind [`ErrorKind::TimedOut`] is that its time was over.
     pub(crate) fn run_within(&self, command: &mut Command, limit: Duration) -> std::io::Result<Output> {
         command.env("TMPDIR", &self.scratch).process_group(0).stdin(Stdio::null());
         // Files: a pipe is open for as long as anyone holds it.
         let [mut said, mut complained] = [tempfile::tempfile()?, tempfile::tempfile()?];
         command.stdout(said.try_clone()?).stderr(complained.try_clone()?);
-        // The limit is this process's to keep; where it does not live so long, the system keeps another.
-        let mut child = self.inside(|| limited(command, limit, Some(WRITTEN)))?;
+        // The limit is this process's to keep; where it does not live so long, the system keeps another, of processor time: that
+        // adds up over threads, of which each processor runs one.
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let of_all = limit.saturating_mul(u32::try_from(processors).unwrap_or(u32::MAX));
+        let mut child = self.inside(|| limited(command, of_all, Some(WRITTEN)))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let end = Instant::now() + limit;
         let status = loop {
@@ -183,7 +187,8 @@ impl Walls {
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
         let Some(status) = status else {
             child.wait()?;
-            return Err(std::io::Error::other(format!("it did not end within {} s", limit.as_secs_f64())));
+            let text = format!("it did not end within {} s", limit.as_secs_f64());
+            return Err(std::io::Error::new(ErrorKind::TimedOut, text));
         };
         let mut text = [Vec::new(), Vec::new()];
         for (file, text) in [&mut said, &mut complained].into_iter().zip(&mut text) {

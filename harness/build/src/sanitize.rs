@@ -33,6 +33,13 @@ const FLAGS: [&str; 7] = [
     "-Wno-maybe-uninitialized",
 ];
 
+/// What the sanitizers are told when a program starts. What is leaked is looked for by ptrace, which a [`Cell`] has not, nor has many
+/// a container: a program that looks for it fails there, the empty one, too. The audit refuses allocation itself.
+const OPTIONS: [(&str, &str); 2] = [
+    ("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1:color=never"),
+    ("UBSAN_OPTIONS", "print_stacktrace=1:color=never"),
+];
+
 /// A program under the sanitizers, or why there can be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sanitized {
@@ -123,6 +130,14 @@ fn shunning(text: &str) -> Option<&str> {
     text.split(|c| !is_part(c)).find(|word| starts.iter().any(|start| bare(word).starts_with(start)))
 }
 
+/// What starts the program of a cell, a kernel's and the empty one alike: otherwise one of them tells nothing of the other.
+#[must_use]
+pub fn command(cell: &Cell) -> Command {
+    let mut command = Command::new(cell.program());
+    command.envs(OPTIONS);
+    command
+}
+
 /// An empty program under the sanitizers, compiled into `out`: where even that does not run, they cannot run here (their memory is
 /// reserved in advance, which a limit or the system's policy may refuse), and nothing that they say is a kernel's fault. Nothing
 /// where it cannot be made.
@@ -189,8 +204,8 @@ mod tests {
         let Sanitized::Program(cell) = found else { panic!("{found:?}") };
         calls(&folder.join("calls"));
         let cell = cell.and_read(&folder.join("calls"));
-        let mut command = Command::new(cell.program());
-        command.arg(folder.join("calls")).env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
+        let mut command = command(&cell);
+        command.arg(folder.join("calls"));
         let [said, complained] = ["said", "complained"].map(|name| std::fs::File::create(folder.join(name)).unwrap());
         command.stdout(said).stderr(complained);
         let status = cell.inside(|| command.spawn()).unwrap().unwrap().wait().unwrap();
@@ -212,7 +227,7 @@ mod tests {
         let folder = Utf8Path::from_path(scratch.path()).unwrap();
         let manifest = crate_with(folder, HONEST);
         let cell = idle(folder, &manifest, folder).unwrap();
-        let mut command = Command::new(cell.program());
+        let mut command = command(&cell);
         assert!(cell.inside(|| command.status()).unwrap().unwrap().success());
     }
 

@@ -9,23 +9,29 @@ use crate::bindings::{self, Bindings, FieldType};
 use crate::compile::{self, Built};
 use crate::environment;
 use crate::error::BuildError;
-use crate::recipe::Recipe;
+use crate::recipe::{self, Recipe};
 use crate::{manifest, sandbox};
 
-/// Variables that decide which compiler of device code is found, and which device `native` is.
-const SEARCHED: [&str; 11] = [
+/// Variables that every build hears.
+const HEARD: [&str; 5] = ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS", "KOPT_BUILD_VERBOSE"];
+
+/// Variables that decide which compiler of device code is found. `PATH` differs between a shell and a cargo inside cargo, so that
+/// crates that do not need it must not be rebuilt for it.
+const SEARCHED: [&str; 10] = [
     "CUDA_HOME",
     "CUDA_PATH",
     "ROCM_PATH",
     "HIP_PATH",
     "PATH",
+    "NVCC_CCBIN",
     "VIRTUAL_ENV",
     "KOPT_PYTHON",
     "XDG_DATA_HOME",
     "HOME",
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
 ];
+
+/// Variables that decide which device is here.
+const VISIBLE: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES"];
 
 /// The whole of a kernel crate's `build.rs`. Ends the process with a message when the kernel cannot be built.
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "a build script talks to cargo through its output")]
@@ -70,12 +76,7 @@ fn run() -> Result<Vec<String>, BuildError> {
     let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.include_roots);
     let named = named.chain(manifest.generator.iter().filter(|word| folder.join(word).is_file()));
     lines.extend(named.map(|path| format!("cargo:rerun-if-changed={}", folder.join(path))));
-    // PATH decides whether there is an nvcc. It differs between a shell and a cargo inside cargo, so that crates that do
-    // not need it must not be rebuilt for it.
-    let gpu = if manifest.class == Class::Native { &[][..] } else { &SEARCHED };
-    for name in ["CC", "CXX", "LIBCLANG_PATH", "KOPT_BINDINGS", "KOPT_BUILD_VERBOSE"].iter().chain(gpu) {
-        lines.push(format!("cargo:rerun-if-env-changed={name}"));
-    }
+    lines.extend(variables(&manifest).iter().map(|name| format!("cargo:rerun-if-env-changed={name}")));
     lines.extend(bindings.stale.iter().map(|warning| format!("cargo:warning={warning}")));
     if manifest.class == Class::Native {
         lines.extend(built.remarks.lines().map(|line| format!("cargo:warning={line}")));
@@ -86,6 +87,18 @@ fn run() -> Result<Vec<String>, BuildError> {
     }
     archive(&manifest, &built);
     Ok(lines)
+}
+
+/// Variables that what is built depends on.
+fn variables(manifest: &Manifest) -> Vec<&'static str> {
+    let mut names = Vec::from(HEARD);
+    if manifest.class != Class::Native {
+        names.extend(SEARCHED);
+    }
+    if recipe::asks_for_device(manifest) {
+        names.extend(VISIBLE);
+    }
+    names
 }
 
 /// For whoever links the crate: the same object files, as a static library.
@@ -146,4 +159,27 @@ fn generated(folder: &Utf8Path, manifest: &Manifest, bindings: &Bindings, built:
 /// Where a crate's checked-in bindings stand.
 pub(crate) fn bindings_file(folder: &Utf8Path, manifest: &Manifest) -> Utf8PathBuf {
     folder.join(format!("kernels/{}.bindings.rs", manifest.op))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_is_repeated_for_another_device_only_where_the_device_decides_what_is_compiled_for() {
+        for (table, is_searched, is_asked) in [
+            ("backend = \"cpu\"", false, false),
+            ("backend = \"cuda\"", true, false),
+            ("backend = \"hip\"\narch = [\"gfx90a\"]", true, false),
+            ("backend = \"cuda\"\narch = [\"native\"]", true, true),
+            ("backend = \"cuda\"\narch = [\"sm_80\", \"sm_90\"]", true, true),
+        ] {
+            let text = format!("[package.metadata.kopt]\nop = \"probe\"\n{table}\nshapes = [{{ n = 4 }}]\n");
+            let manifest = kopt_schema::manifest::parse("Cargo.toml", &text, None).unwrap().unwrap();
+            let names = variables(&manifest);
+            assert!(names.contains(&"CC"), "{table}");
+            assert_eq!(names.contains(&"PATH") && names.contains(&"NVCC_CCBIN"), is_searched, "{table}");
+            assert_eq!(names.contains(&"CUDA_VISIBLE_DEVICES"), is_asked, "{table}");
+        }
+    }
 }

@@ -1,14 +1,14 @@
 //! Where a compiler works: the folders it sees, the walls around it, and the commands that it is given.
 
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus, Output};
+use std::process::Command;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::{Class, Language, Manifest};
 
 use crate::cache::Found;
-use crate::error::BuildError;
+use crate::end;
+use crate::error::{Blame, BuildError};
 use crate::recipe::OUR_DOING;
 use crate::sandbox::Walls;
 use crate::toolchain::Compiler;
@@ -36,8 +36,8 @@ pub(crate) const CUDA_LINK: [&str; 5] =
     ["-shared", "-cudart=static", "-Xlinker=-Bsymbolic", "-Xlinker=-zdefs", "-Xlinker=-znow"];
 pub(crate) const HIP_LINK: [&str; 4] = ["-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,-z,now"];
 
-/// Variables that compilers take flags and folders of headers from: those belong to the harness, and would mix in another
-/// installation's.
+/// Variables that compilers take flags, folders of headers and other compilers from: those belong to the harness, and would mix in
+/// another installation's. `NVCC_CCBIN` is heard where nvcc is looked for.
 const UNHEARD: [&str; 10] = [
     "CPATH",
     "C_INCLUDE_PATH",
@@ -81,8 +81,8 @@ impl<'a> Site<'a> {
     pub(crate) fn compile(&self, source: &str) -> Result<(Utf8PathBuf, String), BuildError> {
         let stem = source.replace('/', "-");
         let (object, dependencies) = (self.out.join(format!("{stem}.o")), self.out.join(format!("{stem}.d")));
-        let mut command = Command::new(&self.compiler.path);
-        command.current_dir(self.folder).args(self.flags);
+        let mut command = self.command();
+        command.args(self.flags);
         let is_cubin = self.manifest.class == Class::Device && self.manifest.language == Language::Cuda;
         if is_cubin && !source.ends_with(".cu") {
             command.args(["-x", "cu"]);
@@ -99,8 +99,6 @@ impl<'a> Site<'a> {
             std::fs::write(&header, DEVICE_HEADER).map_err(BuildError::file(&header))?;
             command.arg(format!("-I{include}"));
         }
-        // Where nvcc is on PATH, hipcc would hand on to it.
-        command.env("HIP_PLATFORM", "amd");
         let keep = self.out.join("keep");
         if is_cubin {
             std::fs::create_dir_all(&keep).map_err(BuildError::file(&keep))?;
@@ -119,8 +117,7 @@ impl<'a> Site<'a> {
     /// Links objects into one shared object.
     pub(crate) fn link(&self, objects: &[Utf8PathBuf]) -> Result<Utf8PathBuf, BuildError> {
         let shared = self.out.join("kernel.so");
-        let mut command = Command::new(&self.compiler.path);
-        command.current_dir(self.folder).env("HIP_PLATFORM", "amd");
+        let mut command = self.command();
         match (self.manifest.class, self.manifest.language) {
             (Class::Launcher, Language::Cuda) => {
                 command.args(CUDA_LINK);
@@ -136,6 +133,15 @@ impl<'a> Site<'a> {
         Ok(shared)
     }
 
+    /// The compiler, with what it is told whatever it is to do.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.compiler.path);
+        // Where nvcc is on PATH, hipcc would hand on to it.
+        command.current_dir(self.folder).env("HIP_PLATFORM", "amd");
+        command.args(self.compiler.host.as_ref().map(|host| format!("-ccbin={host}")));
+        command
+    }
+
     /// What of the walls the system could not put up.
     pub(crate) fn lacking(&self) -> Option<String> {
         self.walls.lacking()
@@ -143,57 +149,45 @@ impl<'a> Site<'a> {
 
     /// Runs a command inside the site's walls; what it said on standard error.
     pub(crate) fn run(&self, command: Command, source: &str) -> Result<String, BuildError> {
-        self.hear(|command| self.walls.run(command), &self.walls, command, source).map(|[_, said]| said)
+        self.hear(None, command, source).map(|[_, said]| said)
     }
 
     /// Runs code of the candidate inside walls of its own; what it said on standard output and error.
     pub(crate) fn run_inside(&self, walls: &Walls, command: Command, source: &str) -> Result<[String; 2], BuildError> {
-        self.hear(|command| walls.run_within(command, PATIENCE), walls, command, source)
+        self.hear(Some(walls), command, source)
     }
 
-    fn hear(
-        &self,
-        run: impl FnOnce(&mut Command) -> std::io::Result<Output>,
-        walls: &Walls,
-        mut command: Command,
-        source: &str,
-    ) -> Result<[String; 2], BuildError> {
-        let failed = |output: String, command: &Command| BuildError::Compile {
+    /// Runs a command inside the site's walls, or inside `own`, which are for code of the candidate.
+    fn hear(&self, own: Option<&Walls>, mut command: Command, source: &str) -> Result<[String; 2], BuildError> {
+        let failed = |output: String, blame: Blame, command: &Command| BuildError::Compile {
             source_file: source.to_owned(),
             command: format!("{command:?}").replace('"', ""),
             output,
+            blame,
         };
         // Compilers speak the user's language otherwise, and messages are compared and searched.
         command.env("LC_ALL", "C");
         for name in UNHEARD {
             command.env_remove(name);
         }
-        let output = run(&mut command).map_err(|error| failed(error.to_string(), &command))?;
+        let ended_before = end::ended_for_memory();
+        let (walls, output) = match own {
+            Some(walls) => (walls, walls.run_within(&mut command, PATIENCE)),
+            None => (&self.walls, self.walls.run(&mut command)),
+        };
+        let output = output.map_err(|error| failed(error.to_string(), end::of_none(&error), &command))?;
         self.walls.lack(walls.lacking());
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         if output.status.success() {
             return Ok([printed, said]);
         }
-        let said = ended(said, output.status);
+        let blame = end::of_failed(output.status, &said, own.is_some(), end::ended_for_memory() > ended_before);
+        let said = end::told(said, output.status, blame);
         Err(match walls.stumbled(self.folder, &said) {
             Some(included) => BuildError::Include { source_file: source.to_owned(), included },
-            None => failed(said, &command),
+            None => failed(said, blame, &command),
         })
     }
-}
-
-/// What a command said that failed, and how it ended where that tells more: who is killed says nothing, and what memory ran out
-/// for is killed.
-fn ended(said: String, status: ExitStatus) -> String {
-    let end = match status.signal() {
-        Some(9) => "it was killed, as processes are where memory runs out".to_owned(),
-        Some(24) => "it was ended: it had used all the processor time that a compiler gets".to_owned(),
-        Some(signal) => format!("it died of signal {signal}"),
-        None if said.trim().is_empty() => format!("it said nothing, and ended with {status}"),
-        None => return said,
-    };
-    let gap = if said.is_empty() || said.ends_with('\n') { "" } else { "\n" };
-    format!("{said}{gap}{end}\n")
 }
 
 /// Of what nvcc leaves on its way only the PTX stays, beside the object that was assembled from it: there an audit can read
@@ -237,8 +231,7 @@ fn check_includes(
 ) -> Result<(), BuildError> {
     let text = read(dependencies)?;
     // What the toolchain installed is not the candidate's to change: the system's headers, and those beside the compiler.
-    let installed = compiler.real();
-    let installed = installed.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent).map(Utf8Path::to_owned);
+    let installed = compiler.home().into_iter().chain(compiler.roots.iter().cloned());
     let declared = manifest.include_roots.iter().filter_map(|root| folder.join(root).canonicalize_utf8().ok());
     let roots = declared.chain(installed).chain(own_headers.canonicalize_utf8().ok());
     let roots: Vec<Utf8PathBuf> = roots.chain([Utf8PathBuf::from("/usr")]).collect();
@@ -283,20 +276,7 @@ pub(crate) fn read(path: &Utf8Path) -> Result<String, BuildError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt as _;
-    use std::process::ExitStatus;
-
-    use super::{ended, listed};
-
-    #[test]
-    fn how_a_compiler_ended_is_told_where_it_did_not_say_so_itself() {
-        let of = |said: &str, raw: i32| ended(said.to_owned(), ExitStatus::from_raw(raw));
-        assert_eq!(of("x.c:1: error: no\n", 1 << 8), "x.c:1: error: no\n");
-        assert_eq!(of("", 4 << 8), "it said nothing, and ended with exit status: 4\n");
-        assert_eq!(of("x.c: note", 9), "x.c: note\nit was killed, as processes are where memory runs out\n");
-        assert!(of("", 24).contains("processor time"));
-        assert_eq!(of("", 11), "it died of signal 11\n");
-    }
+    use super::listed;
 
     #[test]
     fn names_in_a_dependency_file_are_read_as_they_are() {

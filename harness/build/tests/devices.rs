@@ -166,10 +166,15 @@ fn a_plan_that_passes_something_else_than_a_kernel_of_cuda_takes_does_not_build(
         let refused = ground.candidate(&PLAN.replace(from, to)).unwrap_err().to_string();
         assert!(refused.starts_with("kernels/probe.launch.toml: ") && refused.contains(told), "{refused}");
     }
-    let narrow = Ground::new("cuda", "sm_90", &TWO.replace("long n", "int n")).unwrap();
-    let refused = narrow.candidate(PLAN).unwrap_err().to_string();
-    let told = "parameter 3 of kernel `doubles` has 4 bytes, `n` that the plan passes has 8";
-    assert!(refused.contains(told), "{refused}");
+    for n in ["int n", "unsigned n"] {
+        Ground::new("cuda", "sm_90", &TWO.replace("long n", n)).unwrap().candidate(PLAN).unwrap();
+    }
+    for (n, bytes) in [("short n", 2), ("float n", 4)] {
+        let other = Ground::new("cuda", "sm_90", &TWO.replace("long n", n)).unwrap();
+        let refused = other.candidate(PLAN).unwrap_err().to_string();
+        let told = format!("parameter 3 of kernel `doubles` has {bytes} bytes, `n` that the plan passes has 8");
+        assert!(refused.contains(&told), "{refused}");
+    }
 }
 
 /// Every name of the header.

@@ -75,18 +75,15 @@ impl Kernel for GroupedMatmul {
         Some(expect_by(case, inputs, rounding, multiply))
     }
 
-    /// The matrices of groups that have a row count as read. How many these are at most is known before the inputs are drawn:
-    /// an honest kernel must not be taken for one that reads less than it has to.
+    /// The matrices of groups that have a row count as read. How many these are at most is known before the inputs are drawn.
     fn cost(&self, entry: &str, case: &Case) -> Cost {
-        let buffers = self.buffers(entry, case);
-        let [rows, groups, k, n] = sizes(case);
-        let used = filled(case.shape.choice("routing"), rows, groups) as f64 / groups.max(1) as f64;
-        let bytes = |written| {
-            let of_it = buffers.iter().filter(|buffer| buffer.written == written);
-            let share = |buffer: &Buffer| if buffer.name == "w" { used } else { 1.0 };
-            of_it.map(|buffer| buffer.bytes() as f64 * share(buffer)).sum()
-        };
-        Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: 2.0 * rows as f64 * k as f64 * n as f64 }
+        let [rows, groups, ..] = sizes(case);
+        self.reading(filled(case.shape.choice("routing"), rows, groups), entry, case)
+    }
+
+    /// And how many they are after it: an honest kernel must not be taken for one that reads less than it has to.
+    fn cost_on(&self, entry: &str, case: &Case, inputs: &Tensors) -> Cost {
+        self.reading(inputs.ints("offsets").windows(2).filter(|bounds| bounds[0] < bounds[1]).count(), entry, case)
     }
 
     /// Rows belong to groups and stay where they are.
@@ -135,6 +132,21 @@ impl Kernel for GroupedMatmul {
 
     fn fewer(&self, shape: &Shape, fits: &dyn Fn(&Shape) -> bool) -> Option<Shape> {
         super::fewer(shape, "rows", fits)
+    }
+}
+
+impl GroupedMatmul {
+    /// What a call costs that reads the matrices of so many groups.
+    fn reading(self, used: usize, entry: &str, case: &Case) -> Cost {
+        let buffers = self.buffers(entry, case);
+        let [rows, groups, k, n] = sizes(case);
+        let used = used as f64 / groups.max(1) as f64;
+        let bytes = |written| {
+            let of_it = buffers.iter().filter(|buffer| buffer.written == written);
+            let share = |buffer: &Buffer| if buffer.name == "w" { used } else { 1.0 };
+            of_it.map(|buffer| buffer.bytes() as f64 * share(buffer)).sum()
+        };
+        Cost { bytes_read: bytes(false), bytes_written: bytes(true), flops: 2.0 * rows as f64 * k as f64 * n as f64 }
     }
 }
 
@@ -430,6 +442,12 @@ mod tests {
                 let most = filled(routing, rows, groups);
                 let exact = ["uniform", "empty"].contains(routing);
                 assert!(used <= most && (!exact || used == most), "{routing} {rows} {groups}: {used} of {most}");
+                // On inputs that are there exactly those that are used count.
+                let mut inputs = Tensors::default();
+                inputs.insert("offsets", Values::Int(offsets(&sizes)));
+                let on = GroupedMatmul.cost_on("grouped_matmul", &case([rows, groups, 5, 2], routing), &inputs);
+                let matrices = 4.0 * (10 * used) as f64;
+                assert_eq!(on.bytes_read, 4.0 * (rows * 5 + groups + 1) as f64 + matrices, "{routing} {rows} {groups}");
             }
         }
     }

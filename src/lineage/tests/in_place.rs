@@ -117,10 +117,14 @@ fn a_beginning_in_place_that_went_no_further_leaves_the_user_on_a_branch() {
     assert_eq!(ground.head(), head);
     assert_eq!(ground.target(&format!("refs/kopt/{CAMPAIGN}/base")), None);
     assert_eq!(ground.status(), Vec::<String>::new());
-    ground.repository.set_head("refs/heads/main").unwrap();
-    drop(Lineage::begin(ground.in_place(&head, None)).unwrap());
-    abandon(ground.in_place(&head, Some(BRANCH))).unwrap();
-    assert_eq!(ground.target(&format!("refs/heads/{BRANCH}")), None);
+    // Where the user has gone elsewhere it is taken back; and one that was left before is no beginning's any more.
+    for (branch, stands) in [("kopt/another", None), (BRANCH, Some(head.clone()))] {
+        ground.repository.set_head("refs/heads/main").unwrap();
+        drop(Lineage::begin(ground.in_place(&head, Some(branch))).unwrap());
+        ground.repository.set_head("refs/heads/main").unwrap();
+        abandon(ground.in_place(&head, Some(branch))).unwrap();
+        assert_eq!(ground.target(&format!("refs/heads/{branch}")), stands);
+    }
 }
 
 #[test]

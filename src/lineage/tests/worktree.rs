@@ -118,25 +118,42 @@ fn what_is_not_of_a_beginning_stays_where_one_is_taken_back() {
     abandon(ground.place(&head)).unwrap();
     assert_eq!(all(&ground), whole);
 
-    // Branches: that the user named, or has moved, or has checked out; and a folder that is nobody's worktree.
+    // Branches: that were there before, or that somebody has checked out or moved; and a folder that is nobody's worktree.
     let ground = Ground::new();
     let head = ground.head();
-    let named = Place { branch: Some("mine"), ..ground.place(&head) };
-    drop(Lineage::begin(named).unwrap());
-    abandon(named).unwrap();
-    assert_eq!(ground.target("refs/heads/mine"), Some(head.clone()));
-    assert_eq!(all(&ground), (None, None, false, false));
-    drop(ground.begin());
-    fs::write(ground.repository.path().join("HEAD"), format!("ref: refs/heads/{BRANCH}\n")).unwrap();
+    let full = format!("refs/heads/{BRANCH}");
+    let first = ground.repository.find_commit(Oid::from_str(&head).unwrap()).unwrap();
+    for branch in ["mine", BRANCH] {
+        let place = Place { branch: Some(branch), ..ground.place(&head) };
+        for stands in [None, Some(head.clone())] {
+            if stands.is_some() {
+                ground.repository.branch(branch, &first, false).unwrap();
+            }
+            drop(Lineage::begin(place).unwrap());
+            abandon(place).unwrap();
+            assert_eq!(ground.target(&format!("refs/heads/{branch}")), stands, "{branch}");
+        }
+    }
+    assert_eq!(all(&ground), (Some(head.clone()), None, false, false));
+    let begin_anew = || {
+        ground.repository.find_reference(&full).unwrap().delete().unwrap();
+        drop(ground.begin());
+    };
+    begin_anew();
+    fs::write(ground.repository.path().join("HEAD"), format!("ref: {full}\n")).unwrap();
     abandon(ground.place(&head)).unwrap();
     assert_eq!(all(&ground), (Some(head.clone()), None, false, false));
+    ground.repository.set_head("refs/heads/main").unwrap();
+    begin_anew();
     ground.write("src/lib.rs", "// on it\n");
     let moved = ground.commit();
-    ground.repository.set_head("refs/heads/main").unwrap();
+    ground.repository.reference(&full, Oid::from_str(&moved).unwrap(), true, "moved").unwrap();
+    fs::remove_dir_all(&ground.folder).unwrap();
     write(&ground.folder.join("mine.txt"), "a person's\n");
     abandon(ground.place(&head)).unwrap();
     assert_eq!(all(&ground), (Some(moved), None, true, false));
     assert_eq!(read(&ground.folder.join("mine.txt")), "a person's\n");
+    assert_eq!(ground.repository.references_glob("refs/kopt/*").unwrap().count(), 0);
 }
 
 #[test]

@@ -151,7 +151,7 @@ pub fn way<'a>(scope: &'a Scope, reached: &Reached, cache: &Utf8Path, audit: &mu
                     }
                 };
             }
-            Err(error) => words(&error),
+            Err(error) => format!("{}; what is called as the base's is can be compared", words(&error)),
         },
         (_, Some((_, Err(error)))) => {
             hindered = matches!(error.exit(), Exit::NoDevice | Exit::Output);
@@ -226,6 +226,7 @@ pub fn blank(revisions: &Revisions, scope: &Scope, reached: &Reached) -> GateKer
         audit: Vec::new(),
         allowed: None,
         trials: 0,
+        tried_by_base: false,
         verdict: None,
         evidence: None,
         file: file.map(|path| path.to_string()),

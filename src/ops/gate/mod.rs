@@ -271,6 +271,7 @@ impl Gate<'_> {
         kernel.text = found.verdict.reasons.first().cloned().unwrap_or_default();
         kernel.notes.extend(found.verdict.reasons.iter().skip(1).cloned());
         (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
+        kernel.tried_by_base = found.trials > 0;
         if found.stages.iter().any(|stage| !stage.launches.is_empty()) {
             kernel.verdict = Some(found.verdict.clone());
         }

@@ -42,7 +42,7 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
             kernel.text = found.verdict.reasons.first().cloned().unwrap_or_default();
         }
         (Own::Else(outcome, why), Ok(found)) => {
-            (kernel.trials, kernel.seconds) = (found.trials, found.seconds);
+            (kernel.trials, kernel.tried_by_base, kernel.seconds) = (found.trials, false, found.seconds);
             match found.forfeit.is_some() {
                 true => {
                     kernel.outcome = self::outcome(&found);
@@ -59,6 +59,8 @@ pub fn by_its_own(kernel: &mut GateKernel, own: &Own, held: Held) {
                 }
             }
         }
+        // That there is no device here the base's judge has found out already.
+        (Own::Added(_), Err(error)) if error.exit() == Exit::NoDevice && kernel.outcome == GateOutcome::NotHere => {}
         (Own::Else(..) | Own::Added(_), Err(error)) => {
             // Where the base's judge has run it, or it was not to pass anyway, one of the change's own that finds no device does
             // not excuse it.
@@ -125,9 +127,7 @@ pub fn excuse(kernel: &mut GateKernel, allowed: &[Allowed]) {
         }
         (None, _) if kernel.outcome == GateOutcome::NotCompared => {
             let trailer = format!("`Kopt-Allow: {} <reason>`", kernel.kernel);
-            kernel.notes.push(format!(
-                "what is called as the base's is can be compared; where it must be another, a commit says so: {trailer}"
-            ));
+            kernel.notes.push(format!("where it is meant to be compared with nothing, a commit says so: {trailer}"));
         }
         _ => {}
     }
@@ -159,6 +159,7 @@ mod tests {
             audit: Vec::new(),
             allowed: None,
             trials: 0,
+            tried_by_base: false,
             verdict: None,
             evidence: None,
             file: None,
@@ -259,6 +260,7 @@ mod tests {
         let absent = || Err(Error::new(Exit::NoDevice, "no GPU"));
         for (own, before, expected) in [
             (Own::Added(vec!["second".to_owned()]), GateOutcome::Inconclusive, GateOutcome::NotJudged),
+            (Own::Added(vec!["second".to_owned()]), GateOutcome::NotHere, GateOutcome::NotHere),
             (Own::Else(GateOutcome::NotJudged, String::new()), GateOutcome::NotJudged, GateOutcome::NotJudged),
             (Own::Else(GateOutcome::New, String::new()), GateOutcome::NotJudged, GateOutcome::NotHere),
         ] {

@@ -24,19 +24,25 @@ const CHECK_OUT: &str = "`on: pull_request` does that by itself; on `pull_reques
 /// # Errors
 /// When a revision is not there, the two have nothing in common, or the history is cut off.
 pub fn choose(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: Option<&str>) -> Result<Option<Range>> {
-    let is_checked_out = head.is_none();
-    let head = revisions.resolve(head.unwrap_or("HEAD"))?;
+    let chosen = between(revisions, github, base, revisions.resolve(head.unwrap_or("HEAD"))?)?;
+    // A head that is named is what is wanted; one that is not must be what is asked for, whatever it is compared with.
+    if let (None, Some(range)) = (head, &chosen)
+        && lacks_the_request(revisions, github, range)?
+    {
+        return Err(Error::setup("what is checked out is the base, not the pull request").hint(CHECK_OUT));
+    }
+    Ok(chosen)
+}
+
+/// The head, and what it is compared with.
+fn between(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: Revision) -> Result<Option<Range>> {
     if let Some(name) = base {
         let named = resolve(revisions, name)?;
         return fork(revisions, named, head, Vec::new()).map(Some);
     }
     for (name, why) in told(revisions, github, &head)? {
         if let Some(found) = revisions.known(&name) {
-            let range = fork(revisions, Revision { name: why, ..found }, head, Vec::new())?;
-            if is_checked_out && lacks_the_request(revisions, github, &range)? {
-                return Err(Error::setup("what is checked out is the base, not the pull request").hint(CHECK_OUT));
-            }
-            return Ok(Some(range));
+            return fork(revisions, Revision { name: why, ..found }, head, Vec::new()).map(Some);
         }
         if revisions.is_shallow() {
             return Err(not_here(&why, &name));

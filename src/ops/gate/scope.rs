@@ -64,18 +64,17 @@ impl Scope {
         let pairs = reach::pairs(&base.snapshot, &head.snapshot, changes);
         let kernels = pairs.len();
         let alone = pairs.iter().any(|pair| !matches!(pair, Pair::Both { .. }));
-        let all = |revision: &Revision| if alone { revisions.manifests(revision) } else { Ok(Vec::new()) };
-        let (of_base, of_head) = (all(&range.base)?, all(&range.head)?);
-        let elsewhere = |pair: &Pair| match pair {
-            Pair::Both { .. } => None,
-            Pair::Added(name) => reach::still_in(head.snapshot.package(name)?, &of_base),
-            Pair::Removed(name) => reach::still_in(base.snapshot.package(name)?, &of_head),
+        let crates = |revision: &Revision| match alone {
+            true => revisions.manifests(revision).map(|found| reach::crates(&found)),
+            false => Ok(Vec::new()),
         };
+        let (of_base, of_head) = (crates(&range.base)?, crates(&range.head)?);
+        let snapshots = [&base.snapshot, &head.snapshot];
         let reached = pairs.into_iter().filter_map(|pair| {
             let reasons = reach::reasons(&base.snapshot, &head.snapshot, changes, &pair);
             // One that was added, removed or renamed is told of even where no file of it differs.
             let renamed = pair.before() != pair.after();
-            let elsewhere = elsewhere(&pair);
+            let elsewhere = reach::still_in(&pair, snapshots, [&of_base, &of_head], changes);
             (renamed || !reasons.is_empty()).then_some(Reached { pair, reasons, elsewhere })
         });
         let reached = reached.collect();
@@ -170,10 +169,12 @@ impl Side {
         };
         let package = |member: &crate::workspace::Member| {
             let links = links.get(&member.name).cloned().unwrap_or_default();
+            let manifest = std::fs::read_to_string(member.folder.join("Cargo.toml")).unwrap_or_default();
             Package {
                 name: member.name.clone(),
                 folder: relative(&export.root, &member.folder),
-                manifest: std::fs::read_to_string(member.folder.join("Cargo.toml")).unwrap_or_default(),
+                include_roots: reach::named_roots(&manifest),
+                manifest,
                 is_kernel: member.is_kernel,
                 kernel: kernels.get(&member.name).and_then(|kernel| Some(kernel.as_ref().ok()?.manifest.clone())),
                 dependencies: links.names,
@@ -187,6 +188,7 @@ impl Side {
         let others = outside(&export.root, &members, &named).into_iter().map(|one| Package {
             name: one.name,
             folder: relative(&export.root, &one.folder),
+            include_roots: reach::named_roots(&one.manifest),
             manifest: one.manifest,
             is_kernel: false,
             kernel: None,
@@ -207,7 +209,8 @@ impl Side {
     /// The submodule that what a kernel is compiled from lies in, if there is one. An export has none of it.
     pub fn submodule_of(&self, kernel: &str) -> Option<&Utf8Path> {
         let package = self.snapshot.package(kernel)?;
-        let mut places = reach::include_roots(&[(package.folder.clone(), package.manifest.clone())]);
+        let roots = package.include_roots.iter().map(|root| reach::plain(&package.folder.join(root)));
+        let mut places: Vec<Utf8PathBuf> = roots.collect();
         places.push(package.folder.join("kernels"));
         let holds = |submodule: &&Utf8PathBuf| places.iter().any(|place| place.starts_with(submodule));
         self.submodules.iter().find(holds).map(Utf8PathBuf::as_path)

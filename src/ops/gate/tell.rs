@@ -7,7 +7,7 @@ use kopt_schema::message::{GateKernel, GateOutcome, GateScope, Message};
 
 use super::range::Range;
 use crate::error::Result;
-use crate::records::gate::{GateReport, Weight, passed_the_bases, time_shown, weight, worst};
+use crate::records::gate::{GateReport, Weight, judged_by_the_bases, time_shown, weight, worst};
 use crate::shell::table::{Align, Table};
 use crate::shell::{BAD, GOOD, MIND, Shell, TOLD, count, indented, units};
 
@@ -95,7 +95,7 @@ fn details(shell: &mut Shell, kernel: &GateKernel, weight: Weight) {
         text.push_str(&indented(&format!("allowed by a commit: {reason}"), 4));
     }
     if !kernel.judging.is_empty() {
-        let judged = if passed_the_bases(kernel) { "; the base's judged it here" } else { "" };
+        let judged = if judged_by_the_bases(kernel) { "; the base's judged it here" } else { "" };
         let files = kernel.judging.join(", ");
         text.push_str(&indented(&format!("the change edits what judges it{judged}: {files}"), 4));
     }

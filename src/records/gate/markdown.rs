@@ -3,7 +3,7 @@
 
 use kopt_schema::message::GateKernel;
 
-use super::{GateReport, Weight, allowance, passed_the_bases, time_shown, weight, worst};
+use super::{GateReport, Weight, allowance, judged_by_the_bases, time_shown, weight, worst};
 use crate::records::text::{self, code, table};
 use crate::shell::units;
 
@@ -90,7 +90,7 @@ fn remarks(kernel: &GateKernel, text: &mut String) {
     let mut say = |line: String| text.push_str(&format!("\n> {name}: {line}\n"));
     if !kernel.judging.is_empty() {
         let files: Vec<String> = kernel.judging.iter().map(|file| code(file)).collect();
-        let judged = if passed_the_bases(kernel) { "; the base's judged it here" } else { "" };
+        let judged = if judged_by_the_bases(kernel) { "; the base's judged it here" } else { "" };
         say(format!("the change edits what judges it ({}){judged}", files.join(", ")));
     }
     if let Some(reason) = &kernel.allowed {

@@ -61,11 +61,10 @@ pub const fn allowance(outcome: GateOutcome) -> &'static str {
     }
 }
 
-/// Whether the trials that a kernel has passed are the base's: what is compared with nothing has only its own.
+/// Whether the base's judge has come to something: what is compared with nothing has only its own.
 #[must_use]
-pub const fn passed_the_bases(kernel: &GateKernel) -> bool {
-    use kopt_schema::message::GateOutcome::{New, NotCompared, NotComparedAllowed, NotJudged, Same};
-    kernel.trials > 0 && !matches!(kernel.outcome, New | NotCompared | NotComparedAllowed | NotJudged | Same)
+pub const fn judged_by_the_bases(kernel: &GateKernel) -> bool {
+    kernel.tried_by_base && !matches!(kernel.outcome, GateOutcome::NotJudged)
 }
 
 /// A change of time with its interval, `t_new / t_old - 1`, from a gain.

@@ -45,6 +45,7 @@ pub fn kernel(name: &str, outcome: GateOutcome) -> GateKernel {
         audit: Vec::new(),
         allowed: None,
         trials: 12,
+        tried_by_base: true,
         verdict: Some(verdict),
         evidence: None,
         file: Some("kernels/a,b:c.c".to_owned()),
@@ -118,6 +119,20 @@ fn an_annotation_is_a_command_on_one_line_whatever_the_words() {
     let unsure = [kernel("d", GateOutcome::Inconclusive)];
     assert!(with(&unsure, "warn", annotations)[0].starts_with("::warning "));
     assert!(with(&unsure, "pass", annotations).is_empty());
+}
+
+#[test]
+fn what_only_its_own_judge_has_tried_is_not_said_to_be_judged_by_the_bases() {
+    let mut edited = kernel("a", GateOutcome::Incorrect);
+    edited.judging = vec!["src/lib.rs".to_owned()];
+    let said = |kernel: &GateKernel| {
+        let text = with(std::slice::from_ref(kernel), "fail", markdown);
+        assert!(text.contains("the change edits what judges it"), "{text}");
+        text.contains("the base's judged it here")
+    };
+    assert!(said(&edited));
+    assert!(!said(&GateKernel { outcome: GateOutcome::NotJudged, ..edited.clone() }));
+    assert!(!said(&GateKernel { tried_by_base: false, ..edited }));
 }
 
 /// The rules of the format that readers agree on: attributes that count are what they count, one status a case, names.

@@ -138,9 +138,7 @@ impl Cell {
     /// For a program that `compiler` made, whose own libraries may lie beside it.
     pub(crate) fn new(program: &Utf8Path, compiler: &Compiler) -> Self {
         let mut readable: Vec<Utf8PathBuf> = READ.iter().map(Utf8PathBuf::from).collect();
-        let real = compiler.real();
-        let beside = real.as_deref().and_then(Utf8Path::parent).and_then(Utf8Path::parent);
-        readable.extend(beside.iter().flat_map(|home| ["lib", "lib64"].map(|folder| home.join(folder))));
+        readable.extend(compiler.home().iter().flat_map(|home| ["lib", "lib64"].map(|folder| home.join(folder))));
         // Where the loader is told to look by whoever installed the compiler elsewhere.
         readable.extend(
             environment::folders("LD_LIBRARY_PATH").into_iter().filter(|folder| folder.is_absolute() && folder != "/"),

@@ -1,5 +1,6 @@
 //! Real compilers, and sources that reach for what they may not.
 
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -183,7 +184,12 @@ fn what_runs_too_long_is_ended_with_what_it_started() {
         !runs()
     });
     assert!(gone, "{left} is still there");
-    assert!(run("sleep 600", 0.2).unwrap_err().to_string().contains("did not end within 0.2 s"));
+    let late = run("sleep 600", 0.2).unwrap_err();
+    assert_eq!((late.kind(), late.to_string().as_str()), (ErrorKind::TimedOut, "it did not end within 0.2 s"));
+    // All threads of a program may be at work for as long as that.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let said = run("sleep 0.1; ulimit -t", 60.0).unwrap();
+    assert_eq!(String::from_utf8(said.stdout).unwrap().trim(), (60 * processors).to_string());
 }
 
 /// Whoever waits for a compiler waits for ever otherwise, and what a killed build leaves behind runs beside what is measured.

@@ -16,17 +16,17 @@ const RELEASE: (u32, u32) = (13, 0);
 /// on it is the variant with all instructions of that device (`sm_90a`): what is compiled for one device need not run on another.
 ///
 /// # Errors
-/// [`BuildError::NoDevice`], with what was asked.
+/// [`BuildError::NoDevice`], with what was asked, or why the first one cannot be told.
 pub fn native(backend: Backend) -> Result<String, BuildError> {
     let none = |why: String| BuildError::NoDevice(format!("`arch = [\"native\"]` asks for the device here, {why}"));
     match backend {
         Backend::Cpu => Err(none("and the processor is none".to_owned())),
         Backend::Cuda => {
-            let visible = environment::text("CUDA_VISIBLE_DEVICES");
-            let question = question(visible.as_deref());
+            let [visible, order] = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].map(environment::text);
+            let question = question(visible.as_deref(), order.as_deref());
             let question: Vec<&str> = question.iter().map(String::as_str).collect();
             let said = said("nvidia-smi", &question).map_err(none)?;
-            let first = said.lines().next().unwrap_or_default().trim();
+            let first = agreed(&said).map_err(none)?;
             let number = version(first).ok_or_else(|| none(format!("and nvidia-smi answered `{first}`")))?;
             Ok(format!("sm_{}{}{}", number.0, number.1, if number.0 >= 9 { "a" } else { "" }))
         }
@@ -45,15 +45,30 @@ fn first(visible: Option<&str>) -> Option<&str> {
 }
 
 /// What nvidia-smi is asked: it lists all devices, whatever a driver is told to show. It counts them as drivers do by
-/// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, and knows whole names only: a part of one, or of a device, is not asked for.
-fn question(visible: Option<&str>) -> Vec<String> {
+/// `CUDA_DEVICE_ORDER=PCI_BUS_ID` alone, which else begin with the fastest, and knows whole names only: a part of one, or of a
+/// device, is not asked for.
+fn question(visible: Option<&str>, order: Option<&str>) -> Vec<String> {
     const NAME: usize = "GPU-00000000-0000-0000-0000-000000000000".len();
-    let known = first(visible).filter(|one| {
+    let counts_alike = order == Some("PCI_BUS_ID");
+    let known = first(visible.or(Some("0"))).filter(|one| {
         let is_number = !one.is_empty() && one.chars().all(|c| c.is_ascii_digit());
-        is_number || one.starts_with("GPU-") && one.len() == NAME
+        counts_alike && is_number || one.starts_with("GPU-") && one.len() == NAME
     });
     let words = ["--query-gpu=compute_cap", "--format=csv,noheader"].map(str::to_owned);
     known.map(|one| format!("--id={one}")).into_iter().chain(words).collect()
+}
+
+/// The compute capability of all devices that nvidia-smi was asked about: which of several is a driver's first is not its to say.
+fn agreed(said: &str) -> Result<&str, String> {
+    let mut lines = said.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.find(|line| *line != first) {
+        None => Ok(first),
+        Some(other) => Err(format!(
+            "and those here are of compute capability {first} and {other}, of which a driver begins with the fastest: set \
+             CUDA_DEVICE_ORDER=PCI_BUS_ID, or name one in CUDA_VISIBLE_DEVICES by its whole UUID"
+        )),
+    }
 }
 
 /// The device among those that rocm_agent_enumerator lists, which are all, processors as gfx000 among them.
@@ -135,10 +150,18 @@ mod tests {
         let name = "GPU-1b2c3d4e-0000-1111-2222-333344445555";
         let by_name = format!("--id={name}");
         for (visible, id) in [("1", "--id=1"), ("3,0", "--id=3"), (" 2 ", "--id=2"), (name, by_name.as_str())] {
-            assert_eq!(question(Some(visible)), [id, all[0], all[1]], "{visible}");
+            assert_eq!(question(Some(visible), Some("PCI_BUS_ID")), [id, all[0], all[1]], "{visible}");
         }
-        for visible in [None, Some(""), Some("-1"), Some("GPU-1b2c"), Some("MIG-1b2c3d4e")] {
-            assert_eq!(question(visible), all, "{visible:?}");
+        assert_eq!(question(None, Some("PCI_BUS_ID"))[0], "--id=0");
+        for visible in [Some(""), Some("-1"), Some("GPU-1b2c"), Some("MIG-1b2c3d4e")] {
+            assert_eq!(question(visible, Some("PCI_BUS_ID")), all, "{visible:?}");
+        }
+        // In another order a number is another device, and a name is the same one.
+        for order in [None, Some("FASTEST_FIRST")] {
+            assert_eq!(question(Some(name), order)[0], by_name);
+            for visible in [None, Some("1"), Some("3,0")] {
+                assert_eq!(question(visible, order), all, "{visible:?}");
+            }
         }
         let listed = "gfx000\ngfx90a\ngfx1030\n";
         for (visible, device) in [
@@ -150,6 +173,15 @@ mod tests {
         ] {
             assert_eq!(agent(listed, visible), device, "{visible:?}");
         }
+    }
+
+    #[test]
+    fn which_of_several_kinds_of_devices_is_the_first_is_not_guessed() {
+        assert_eq!(agreed("9.0\n"), Ok("9.0"));
+        assert_eq!(agreed("9.0\n9.0\n 9.0\n"), Ok("9.0"));
+        assert_eq!(agreed(""), Ok(""));
+        let why = agreed("8.6\n9.0\n").unwrap_err();
+        assert!(why.contains("8.6 and 9.0") && why.contains("CUDA_DEVICE_ORDER=PCI_BUS_ID"), "{why}");
     }
 
     #[test]

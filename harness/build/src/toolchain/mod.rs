@@ -27,10 +27,12 @@ use crate::error::BuildError;
 pub struct Compiler {
     /// The program.
     pub path: Utf8PathBuf,
-    /// The first lines of `--version`.
+    /// What `--version` says, and that of the compiler of host code that it is told to use.
     pub version: String,
     /// Folders with parts of it, beside the one that it stands in.
     pub roots: Vec<Utf8PathBuf>,
+    /// The compiler of host code that nvcc is told to use: a program, or the folder of one. No other compiler has one.
+    pub host: Option<Utf8PathBuf>,
 }
 
 impl Compiler {
@@ -41,6 +43,12 @@ impl Compiler {
         }
         let places = environment::search_path().into_iter().map(|place| place.join(&self.path));
         places.filter(|path| path.is_file()).find_map(|path| path.canonicalize_utf8().ok())
+    }
+
+    /// Where its parts lie beside it: `bin`, `lib`, `include`. The whole system is no folder of a compiler.
+    pub(crate) fn home(&self) -> Option<Utf8PathBuf> {
+        let home = self.real()?.parent()?.parent()?.to_owned();
+        (home != "/").then_some(home)
     }
 }
 
@@ -56,7 +64,7 @@ pub fn host(cpp: bool) -> Result<Compiler, BuildError> {
     let path = Utf8PathBuf::from_path_buf(tool.path().to_owned())
         .map_err(|path| BuildError::NoCompiler(format!("{} is not valid text", path.display())))?;
     let version = version_of(&path).map_err(|error| BuildError::NoCompiler(format!("{path}: {error}")))?;
-    Ok(Compiler { path, version, roots: Vec::new() })
+    Ok(Compiler { path, version, roots: Vec::new(), host: None })
 }
 
 /// libclang, which bindgen loads. Its version is in the name of the file that it is a link to.
@@ -69,7 +77,7 @@ pub fn libclang() -> Result<Compiler, String> {
     let path = Utf8PathBuf::from_path_buf(library.path().to_owned())
         .map_err(|path| format!("{} is not valid text", path.display()))?;
     let real = path.canonicalize_utf8().unwrap_or_else(|_| path.clone());
-    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path, roots: Vec::new() })
+    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path, roots: Vec::new(), host: None })
 }
 
 /// A program of `PATH`.
@@ -80,7 +88,7 @@ pub fn program(name: &str) -> Result<Compiler, String> {
     let path = environment::search_path().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let path = path.ok_or_else(|| format!("{name} was not found on PATH"))?;
     let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
-    Ok(Compiler { path, version, roots: Vec::new() })
+    Ok(Compiler { path, version, roots: Vec::new(), host: None })
 }
 
 /// The triple compiled for: cargo's in a build script, this program's own outside.

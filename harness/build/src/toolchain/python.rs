@@ -53,7 +53,7 @@ impl Python {
         let triton = self.triton.as_ref();
         let version = triton.map_or_else(String::new, |(version, _)| format!("triton {version}, "));
         let roots = self.roots.iter().chain(triton.map(|(_, folder)| folder)).cloned().collect();
-        Compiler { path: self.path.clone(), version: format!("{version}Python {}", self.version), roots }
+        Compiler { path: self.path.clone(), version: format!("{version}Python {}", self.version), roots, host: None }
     }
 
     /// The assembler that comes with Triton; there is another for the devices from compute capability 10.0 on.

@@ -5,10 +5,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::{Compiler, python, version_of};
 use crate::environment;
 
-/// nvcc, from `CUDA_HOME` or `CUDA_PATH`, `PATH`, the usual folder, or a package of a Python that is here.
+/// nvcc, from `CUDA_HOME` or `CUDA_PATH`, `PATH`, the usual folder, or a package of a Python that is here; with the compiler of host
+/// code that `NVCC_CCBIN` names: where the system's own is too new for it, it compiles nothing without. That variable is read
+/// here alone.
 ///
 /// # Errors
-/// Each place that was looked at.
+/// Each place that was looked at, or why what is named there is of no use.
 pub fn nvcc() -> Result<Compiler, String> {
     let mut search = Search::new("nvcc");
     let found = search
@@ -17,7 +19,28 @@ pub fn nvcc() -> Result<Compiler, String> {
         .or_else(|| search.path())
         .or_else(|| search.folder("/usr/local/cuda/bin"))
         .or_else(|| search.packages());
-    search.end(found, Some("cuda"))
+    let nvcc = search.end(found, Some("cuda"))?;
+    match environment::text("NVCC_CCBIN") {
+        Some(named) => with_host(nvcc, &named),
+        None => Ok(nvcc),
+    }
+}
+
+/// nvcc with a compiler of host code: a program, one of `PATH`, or the folder of a gcc. What that is and where it lies is as much a
+/// part of nvcc as its own version.
+fn with_host(nvcc: Compiler, named: &str) -> Result<Compiler, String> {
+    let wrong = |why: String| {
+        format!("NVCC_CCBIN names `{named}`, which is of no use: {why}; name another compiler there, or unset it")
+    };
+    let place = match named.contains('/') {
+        true => camino::absolute_utf8(named).map_err(|error| wrong(error.to_string()))?,
+        false => super::program(named).map_err(wrong)?.path,
+    };
+    let path = if place.is_dir() { place.join("gcc") } else { place.clone() };
+    let version = version_of(&path).map_err(|error| wrong(format!("{path} does not run: {error}")))?;
+    let host = Compiler { path, version, roots: Vec::new(), host: None };
+    let version = format!("{}\nwith {place}: {}", nvcc.version, host.version);
+    Ok(Compiler { version, roots: host.home().into_iter().collect(), host: Some(place), ..nvcc })
 }
 
 /// NVIDIA's sanitizer of device code, from the places of [`nvcc`] that hold a whole toolkit.
@@ -66,7 +89,7 @@ pub fn hip_runtime() -> Result<Compiler, String> {
         return Err(format!("libamdhip64 was not found, looked at: {looked}"));
     };
     let real = path.canonicalize_utf8().unwrap_or_else(|_| path.clone());
-    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path, roots: Vec::new() })
+    Ok(Compiler { version: real.file_name().unwrap_or_default().to_owned(), path, roots: Vec::new(), host: None })
 }
 
 /// A search for one program, and where it was not.
@@ -136,6 +159,39 @@ impl Search {
             return Err(format!("{} was not found, looked at: {looked}{}", self.program, hint.unwrap_or_default()));
         };
         let version = version_of(&path).map_err(|error| format!("{path} does not run: {error}"))?;
-        Ok(Compiler { path, version, roots: Vec::new() })
+        Ok(Compiler { path, version, roots: Vec::new(), host: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_of_host_code_is_part_of_nvcc() {
+        let nvcc = || Compiler {
+            path: "/cuda/bin/nvcc".into(),
+            version: "Cuda compilation tools, release 13.0, V13.0.88".to_owned(),
+            roots: Vec::new(),
+            host: None,
+        };
+        let scratch = tempfile::tempdir().unwrap();
+        let bin = Utf8Path::from_path(scratch.path()).unwrap().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        let cc = super::super::host(false).unwrap();
+        let real = cc.real().unwrap();
+        std::os::unix::fs::symlink(&real, bin.join("gcc")).unwrap();
+        // A program, and the folder of one.
+        for named in [real.as_str(), bin.as_str()] {
+            let found = with_host(nvcc(), named).unwrap();
+            assert_eq!(found.host.as_deref(), Some(Utf8Path::new(named)));
+            let (own, of_host) = found.version.split_once(&format!("\nwith {named}: ")).unwrap();
+            assert!(own == nvcc().version && !of_host.is_empty(), "{found:?}");
+            assert_eq!(found.roots, Vec::from_iter(cc.home()), "{found:?}");
+        }
+        for named in ["no-such-compiler", "/nowhere/g++"] {
+            let why = with_host(nvcc(), named).unwrap_err();
+            assert!(why.starts_with(&format!("NVCC_CCBIN names `{named}`, which is of no use: ")), "{why}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! `arch` of a kernel table: what device code is compiled for. A workspace may name what all of its kernels are for; a crate takes
-//! of that what its own backend has.
+//! of that what its own backend has. A name that no backend has is a mistake, here and there.
 
 use super::resolve::Resolver;
 use super::{Backend, Language};
@@ -7,6 +7,9 @@ use crate::spelling::nearest;
 
 /// The word for the device that is here.
 const NATIVE: &str = "native";
+
+/// Backends that have architectures.
+const DEVICES: [Backend; 2] = [Backend::Cuda, Backend::Hip];
 
 impl Resolver<'_> {
     pub(super) fn arch(
@@ -18,8 +21,7 @@ impl Resolver<'_> {
     ) -> Vec<String> {
         let Some(usual) = usual(backend, language) else { return own.unwrap_or_default() };
         let Some(own) = own else {
-            let of_backend = |name: &String| is_of(backend, name);
-            let inherited: Vec<String> = inherited.into_iter().flatten().filter(of_backend).collect();
+            let inherited = self.inherited(backend, inherited.unwrap_or_default());
             return if inherited.is_empty() { vec![usual.to_owned()] } else { inherited };
         };
         if own.is_empty() {
@@ -31,6 +33,19 @@ impl Resolver<'_> {
             self.wrong(&["arch".into(), index.into()], message, hint(backend, name, usual));
         }
         own
+    }
+
+    /// What this backend has of the workspace's names. What is told of those that nobody has is the same for every crate.
+    fn inherited(&mut self, backend: Backend, mut names: Vec<String>) -> Vec<String> {
+        let is_known = |name: &str| DEVICES.iter().any(|backend| is_of(*backend, name));
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| !is_known(name)) {
+            let likely = if name.to_lowercase().starts_with("gfx") { Backend::Hip } else { Backend::Cuda };
+            let usual = usual(likely, likely.language()).unwrap_or_default();
+            let message = format!("`{name}` is no architecture of any backend");
+            self.wrong_in_workspace(&["arch".into(), index.into()], message, hint(likely, name, usual));
+        }
+        names.retain(|name| is_of(backend, name));
+        names
     }
 }
 
@@ -63,7 +78,7 @@ fn is_of(backend: Backend, name: &str) -> bool {
 
 fn hint(backend: Backend, name: &str, usual: &str) -> String {
     // It is none of this one.
-    if let Some(other) = [Backend::Cuda, Backend::Hip].into_iter().find(|other| is_of(*other, name)) {
+    if let Some(other) = DEVICES.into_iter().find(|other| is_of(*other, name)) {
         return format!("that is one of {}; those of {} are such as `{usual}`", other.name(), backend.name());
     }
     let bare: String = name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
@@ -129,5 +144,30 @@ mod tests {
         let findings = manifest("backend = \"cuda\"\narch = []", "arch = [\"sm_90\"]").unwrap_err();
         assert_eq!(findings[0].key.as_deref(), Some("package.metadata.kopt.arch"));
         assert!(findings[0].hint.as_deref().is_some_and(|told| told.contains("leave it out for `sm_90`")));
+    }
+
+    #[test]
+    fn a_name_that_no_backend_has_is_told_where_the_workspace_gives_it() {
+        let cases = [
+            ("\"sm80\"", 0, "did you mean `sm_80`?"),
+            ("\"gfx90a\", \"SM_80\"", 1, "did you mean `sm_80`?"),
+            ("\"sm_90\", \"gfx_942\"", 1, "did you mean `gfx942`?"),
+            ("\"natvie\"", 0, "did you mean `native`?"),
+            ("\"gfx\"", 0, "one such as `gfx90a`, or `native`"),
+        ];
+        for (names, index, hint) in cases {
+            let workspace = format!("arch = [{names}]");
+            let of = |table: &str| manifest(table, &workspace);
+            let findings = of("backend = \"cuda\"").unwrap_err();
+            let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+            assert_eq!((finding.file.as_str(), finding.position.map(|(line, _)| line)), ("Cargo.toml", Some(2)));
+            assert_eq!(finding.key, Some(format!("workspace.metadata.kopt.arch[{index}]")), "{names}");
+            assert!(finding.message.contains("is no architecture of any backend"), "{finding}");
+            assert!(finding.hint.as_deref().is_some_and(|told| told.contains(hint)), "{finding}");
+            // Said once, whoever reads it.
+            assert_eq!(of("backend = \"hip\"").unwrap_err(), findings, "{names}");
+            assert_eq!(of("backend = \"hip\"\nlanguage = \"triton\"").unwrap_err(), findings, "{names}");
+            assert!(of("backend = \"cpu\"").is_ok() && of("backend = \"cuda\"\narch = [\"sm_90\"]").is_ok());
+        }
     }
 }

@@ -41,32 +41,53 @@ pub fn parse(
         kopt: Option<T>,
     }
     let document = Document { file, text };
+    let workspace = workspace.map(|(file, text)| Document { file, text });
     let root: Root = document.read()?;
     let Some(table) = root.package.and_then(|package| package.metadata).and_then(|metadata| metadata.kopt) else {
         return Ok(Err(NotAKernel));
     };
     let defaults = match workspace {
-        Some((file, text)) => {
-            let root: WorkspaceRoot = Document { file, text }.read()?;
+        Some(document) => {
+            let root: WorkspaceRoot = document.read()?;
             root.workspace.and_then(|workspace| workspace.metadata).and_then(|metadata| metadata.kopt)
         }
         None => None,
     };
-    let mut resolver = Resolver { document, findings: Vec::new() };
+    let mut resolver = Resolver { document, workspace, findings: Vec::new() };
     let manifest = resolver.manifest(table, defaults.unwrap_or_default());
     if resolver.findings.is_empty() { Ok(Ok(manifest)) } else { Err(resolver.findings) }
 }
 
 pub(super) struct Resolver<'a> {
     document: Document<'a>,
+    workspace: Option<Document<'a>>,
     findings: Vec<Diagnostic>,
 }
 
 impl Resolver<'_> {
     pub(super) fn wrong(&mut self, path: &[Step], message: impl Into<String>, hint: impl Into<Option<String>>) {
-        let mut whole: Vec<Step> = ["package", "metadata", "kopt"].map(Step::from).into();
+        self.wrong_in(self.document, "package", path, message, hint);
+    }
+
+    /// The same of what the workspace gives.
+    pub(super) fn wrong_in_workspace(&mut self, path: &[Step], message: String, hint: String) {
+        // Without one nothing is inherited.
+        if let Some(document) = self.workspace {
+            self.wrong_in(document, "workspace", path, message, hint);
+        }
+    }
+
+    fn wrong_in(
+        &mut self,
+        document: Document<'_>,
+        section: &str,
+        path: &[Step],
+        message: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
+        let mut whole: Vec<Step> = [section, "metadata", "kopt"].map(Step::from).into();
         whole.extend_from_slice(path);
-        let mut finding = Diagnostic::at_path(self.document.file, self.document.text, &whole, message);
+        let mut finding = Diagnostic::at_path(document.file, document.text, &whole, message);
         finding.hint = hint.into();
         self.findings.push(finding);
     }

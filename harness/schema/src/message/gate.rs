@@ -156,6 +156,9 @@ pub struct GateKernel {
     /// Trials that the head's version passed.
     #[serde(default)]
     pub trials: usize,
+    /// Whether it was the base's judge that tried them, and not the head's own.
+    #[serde(default)]
+    pub tried_by_base: bool,
     /// What was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,

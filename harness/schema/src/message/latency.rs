@@ -63,6 +63,16 @@ impl Cost {
     pub fn bytes(&self) -> f64 {
         self.bytes_read + self.bytes_written
     }
+
+    /// Of each the less.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        Self {
+            bytes_read: self.bytes_read.min(other.bytes_read),
+            bytes_written: self.bytes_written.min(other.bytes_written),
+            flops: self.flops.min(other.flops),
+        }
+    }
 }
 
 impl std::ops::Add for Cost {

@@ -76,7 +76,8 @@ impl Deck {
         let mut entries: Vec<Entry> = Vec::new();
         for layout in layouts {
             let symmetry = kernel.symmetry(layout.symbol, case);
-            entries.push(Entry { layout, first: buffers.len(), symmetry, bases: Vec::new() });
+            let cost = kernel.cost(layout.symbol, case);
+            entries.push(Entry { layout, first: buffers.len(), symmetry, bases: Vec::new(), cost });
             buffers.extend(kernel.buffers(layout.symbol, case));
         }
         buffers.extend(prepare::buffer(prepared));
@@ -89,8 +90,7 @@ impl Deck {
         let backend = table.map_or(Backend::Cpu, |table| table.device.driver.backend());
         let bases = bases::draw(&mut entries, kernel, backend, case, variants, &mut Draw::new(seed, "bases"))?;
         let store = store(table, &blueprint, contestants, &entries)?;
-        let mut cost =
-            layouts.iter().map(|layout| kernel.cost(layout.symbol, case)).fold(Cost::default(), |a, b| a + b);
+        let mut cost = entries.iter().map(|entry| entry.cost).fold(Cost::default(), |a, b| a + b);
         // A weight that several entries read is flushed once, before the first: the others may find it in the caches.
         cost.bytes_read = (cost.bytes_read - blueprint.repeated() as f64).max(0.0);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);

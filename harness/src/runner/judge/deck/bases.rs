@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use kopt_schema::DType;
 use kopt_schema::manifest::Backend;
+use kopt_schema::message::Cost;
 
 use crate::distribution::Distribution;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Symmetry};
@@ -40,6 +41,8 @@ pub(super) struct Entry {
     pub first: usize,
     pub symmetry: Symmetry,
     pub bases: Vec<Arc<Base>>,
+    /// What a call on any of them needs at least.
+    pub cost: Cost,
 }
 
 /// A content that was drawn and evaluated.
@@ -102,6 +105,7 @@ pub(super) fn draw(
                     (None, None) => {}
                 }
             }
+            entry.cost = entry.cost.least(kernel.cost_on(symbol, case, &tensors));
             let expected = reference::expect(kernel, backend, symbol, case, &tensors, distribution)?;
             let read = buffers.iter().enumerate().filter(|(_, buffer)| !buffer.written);
             let input = |((index, buffer), number): ((usize, &Buffer), usize)| {
