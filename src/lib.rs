@@ -15,7 +15,6 @@
 //! | | [`process`] | child processes: capture, lines, groups that can be ended whole |
 //! | | [`error`] | an error for people: message, causes, hint, exit code |
 //! | | [`replacement`] | files replaced in one step |
-//! | | [`scratch`] | temporary folders, and those that killed processes have left |
 //! | 1 facts | [`workspace`] | packages as cargo sees them, and which of them are meant |
 //! | | [`manifest`] | kernel crates and their `[package.metadata.kopt]`, with everything wrong in it |
 //! | | [`machine`] | the machine and the time, and the figures that are kept of the machine |
@@ -63,7 +62,6 @@ pub mod replacement;
 pub mod revision;
 pub mod runner;
 pub mod sanitizer;
-pub mod scratch;
 pub mod shell;
 pub mod transfer;
 pub mod workspace;

@@ -11,7 +11,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("error", 0),
     ("process", 0),
     ("replacement", 0),
-    ("scratch", 0),
     ("shell", 0),
     ("machine", 1),
     ("manifest", 1),

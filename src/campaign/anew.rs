@@ -1,6 +1,7 @@
 //! Before an accept: both sides once more, from the files that git has, in a folder that is new, past every cache. An agent can
 //! write to the folders that rounds are compiled in; what is committed must not rest on these.
 
+use kopt_build::scratch::{self, Scratch};
 use kopt_schema::evidence::{Evidence, Side};
 use kopt_schema::exit::Exit;
 use kopt_schema::manifest::Backend;
@@ -15,7 +16,6 @@ use crate::referee::entrant::Entrant;
 use crate::referee::trusted;
 use crate::revision::{Revision, Revisions};
 use crate::sanitizer::{self, Finding};
-use crate::scratch::{self, Scratch};
 use crate::shell::Shell;
 
 /// Begins the names of such places.

@@ -83,6 +83,7 @@ pub(super) fn empty() -> Evidence {
         stages: Vec::new(),
         trace: Vec::new(),
         forfeit: None,
+        called_off: None,
         verdict: placeholder(),
     }
 }

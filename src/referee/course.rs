@@ -54,7 +54,8 @@ impl Match<'_> {
             return Ok(found);
         }
         told(Event::Again(found.verdict.reasons.first().map_or("the machine was disturbed", String::as_str)))?;
-        Match { seed: Master::secret()?, ..self.clone() }.hold(context, interrupts, executable, told)
+        let again = Match { seed: Master::secret()?, ..self.clone() }.hold(context, interrupts, executable, told)?;
+        Ok(Evidence { called_off: Some(Box::new(found)), ..again })
     }
 
     /// Goes on with a match that was cut off for time, with fresh processes and the seeds that come next. What was checked

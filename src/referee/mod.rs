@@ -183,6 +183,7 @@ impl Match<'_> {
             stages: vec![Stage { kind: StageKind::Screen, launches: Vec::new() }],
             trace: Vec::new(),
             forfeit: None,
+            called_off: None,
             verdict: gate::placeholder(),
         }
     }

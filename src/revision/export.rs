@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, Repository};
+use kopt_build::scratch::Scratch;
 use kopt_schema::exit::Exit;
 
 use super::tree::{Files, Kind};
 use super::{Revision, unreadable};
 use crate::error::{Error, Result};
-use crate::scratch::Scratch;
 
 /// Begins the names of exports that are not finished.
 pub(super) const UNFINISHED: &str = ".exporting-";

@@ -12,9 +12,9 @@ mod tree;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::{BranchType, ErrorCode, Repository};
+use kopt_build::scratch;
 
 use crate::error::{Error, Result};
-use crate::scratch;
 
 /// Branches and tags that are named where a revision is not found.
 const NAMED: usize = 8;

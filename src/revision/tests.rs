@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
 use git2::{IndexAddOption, IndexEntry, IndexTime, Repository, Signature};
+use kopt_build::scratch::Scratch;
 use kopt_schema::exit::Exit;
 use tempfile::TempDir;
 
 use super::*;
-use crate::scratch::Scratch;
 
 struct Place {
     scratch: TempDir,

@@ -198,6 +198,8 @@ fn a_version_without_the_kernel_is_named() {
     let sandbox = Sandbox::empty();
     Repository::init(sandbox.path("")).unwrap();
     sandbox.write("README", "nothing yet");
+    // What the tool keeps there is not to be committed with the rest.
+    sandbox.write(".gitignore", "/target\n");
     let empty = commit(&sandbox);
     sandbox.write("Cargo.toml", "[package]\nname = \"plain\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
     sandbox.write("src/lib.rs", "");

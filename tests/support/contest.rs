@@ -104,6 +104,7 @@ pub struct Ring {
     check: bool,
     patience: Duration,
     timeout_s: f64,
+    shared_before: Vec<String>,
 }
 
 impl Ring {
@@ -118,7 +119,7 @@ impl Ring {
         let on_device = ground.kernel.manifest.backend != Backend::Cpu;
         let patience = if on_device { PATIENCE_WITH_A_DEVICE } else { PATIENCE };
         let (package, timeout_s) = (ground.kernel.member.name.clone(), LONG_TIMEOUT_S);
-        let ring = Self { scratch, package, check, patience, timeout_s };
+        let ring = Self { scratch, package, check, patience, timeout_s, shared_before: shared_memory() };
         for folder in ["work", "temporary", "evidence"] {
             fs::create_dir(ring.path(folder)).unwrap();
         }
@@ -173,15 +174,31 @@ impl Ring {
         Referee { child: command.spawn().unwrap(), evidence: task.evidence, patience: self.patience }
     }
 
-    /// What is left of a match, in words: processes and files. Processes get a few seconds to end, and are ended then.
+    /// What is left of a match, in words: processes, shared memory and files. Processes get a few seconds to end, and are ended then.
     pub fn left_behind(&self) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(5);
         let mut left = survivors(&self.path(""), Duration::from_secs(5));
+        // Other programs have theirs for a moment.
+        let strays = || shared_memory().into_iter().filter(|name| !self.shared_before.contains(name));
+        while strays().next().is_some() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        left.extend(strays());
         for folder in ["work", "temporary"] {
             let files = fs::read_dir(self.path(folder)).unwrap().flatten();
             left.extend(files.map(|file| format!("file {folder}/{}", file.file_name().display())));
         }
         left
     }
+}
+
+/// Shared memory that stays when its processes are gone: by name, and by number.
+fn shared_memory() -> Vec<String> {
+    let named = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let named = named.map(|entry| format!("shared memory {}", entry.file_name().display()));
+    let numbered = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let number = |line: &str| line.split_whitespace().nth(1).map(|number| format!("shared memory number {number}"));
+    named.chain(numbered.lines().skip(1).filter_map(number)).collect()
 }
 
 /// Processes of a folder that are still there when the time is over; they are ended then.

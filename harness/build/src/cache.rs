@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +20,7 @@ use rustix::io::Errno;
 use crate::compile::compile_recipe;
 use crate::error::BuildError;
 use crate::recipe::Recipe;
+use crate::scratch::{self, Scratch};
 use crate::site::{CUDA_LINK, DEVICE_HEADER, HIP_LINK, LINK};
 use crate::{digest, sandbox, triton};
 
@@ -71,11 +71,9 @@ impl Cache {
             return Ok(Some(file));
         }
         std::fs::create_dir_all(&self.folder).map_err(BuildError::file(&self.folder))?;
-        let scratch = tempfile::Builder::new()
-            .prefix(".building-")
-            .tempdir_in(&self.folder)
-            .map_err(BuildError::file(&self.folder))?;
-        let out = Utf8PathBuf::from_path_buf(scratch.path().join("out")).unwrap_or_else(|_| self.folder.join("out"));
+        scratch::sweep(&self.folder, UNFINISHED);
+        let scratch = Scratch::new(&self.folder, UNFINISHED).map_err(BuildError::file(&self.folder))?;
+        let out = scratch.path().join("out");
         let compiled = compile_recipe(&order.folder, &order.manifest, &recipe, &out);
         if self.key(order, &recipe)? != key {
             return Ok(None);
@@ -117,7 +115,7 @@ impl Cache {
 /// Moves what was compiled to its place. Another process may do the same at any moment, and leave a whole entry or one without an
 /// object, which is as good as this one: both were compiled from the same files. Whoever was told that an entry is there finds
 /// one: what stands in the way, damaged or without an object, changes places with this one in one step.
-fn install(out: &Utf8Path, place: &Utf8Path, scratch: &Path) -> Result<(), BuildError> {
+fn install(out: &Utf8Path, place: &Utf8Path, scratch: &Utf8Path) -> Result<(), BuildError> {
     let mut tries = 0;
     loop {
         let Err(error) = std::fs::rename(out, place) else { return Ok(()) };
@@ -142,7 +140,7 @@ fn install(out: &Utf8Path, place: &Utf8Path, scratch: &Path) -> Result<(), Build
 }
 
 /// Moves an entry out of the way, where nobody has done so meanwhile.
-fn clear(place: &Utf8Path, aside: &Path) -> Result<(), BuildError> {
+fn clear(place: &Utf8Path, aside: &Utf8Path) -> Result<(), BuildError> {
     match std::fs::rename(place, aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(BuildError::file(place)(error)),
         _ => Ok(()),
@@ -162,6 +160,9 @@ fn is_whole(place: &Utf8Path) -> bool {
 
 /// One more for each kind of mistake that is refused since: an entry of before was never held against it.
 const CHECKS: u8 = 1;
+
+/// Begins the names of folders in which versions are compiled.
+const UNFINISHED: &str = ".building-";
 
 /// How often a crate is compiled whose files change meanwhile.
 const ATTEMPTS: usize = 3;

@@ -21,6 +21,7 @@
 //! | `end` | how a command ended that failed, and whose doing it is |
 //! | `sandbox` | what a compiler may touch while it runs, and a program of a candidate's own code |
 //! | [`sanitize`] | the same sources, preprocessed as for the measured object, under the sanitizers, with a driver |
+//! | [`scratch`] | temporary folders, and those that killed processes have left |
 //! | [`toolchain`] | which compilers are here |
 //! | [`bindings`] | the args structs: bindgen, or the checked-in file where libclang is missing |
 //! | [`script`] | what `build.rs` does with all that |
@@ -43,6 +44,7 @@ mod recipe;
 mod resources;
 mod sandbox;
 pub mod sanitize;
+pub mod scratch;
 pub mod script;
 mod site;
 pub mod toolchain;

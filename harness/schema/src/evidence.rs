@@ -70,6 +70,9 @@ pub struct Evidence {
     /// The contestant that lost by what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forfeit: Option<Forfeit>,
+    /// The match before this one, which its control called off: nothing of it counts, and nothing of it is kept back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_off: Option<Box<Evidence>>,
     /// The verdict on all this.
     pub verdict: Verdict,
 }

@@ -5,6 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::arena::Arena;
 use super::candidate::Loaded;
 use super::memory::Given;
-use super::{sandbox, worker};
+use super::{environment, sandbox, worker};
 
 /// Why a contestant lost: what a failed trial reports.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,17 +121,7 @@ impl Contestant {
             }
         }
         let program = std::env::current_exe().map_err(|error| failed("this program's path", &error))?;
-        let mut command = Command::new(&program);
-        command
-            .arg(worker::ARGUMENT)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // The system would write to a sequence that the C library registers also while a call's memory is fenced in.
-            .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
-            // A launcher's kernels cannot be loaded while its work is recorded.
-            .env("CUDA_MODULE_LOADING", "EAGER")
-            .process_group(0);
+        let mut command = command(&program);
         let mut child = with_files(&mut command, given_files).map_err(|error| failed("worker", &error))?;
         let requests = child.stdin.take();
         let (unread, addresses, device) = (Vec::new(), Vec::new(), String::new());
@@ -421,6 +412,25 @@ impl Drop for Contestant {
     }
 }
 
+/// What starts a worker.
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .arg(worker::ARGUMENT)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // The system would write to a sequence that the C library registers also while a call's memory is fenced in.
+        .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
+        // A launcher's kernels cannot be loaded while its work is recorded.
+        .env("CUDA_MODULE_LOADING", "EAGER")
+        .process_group(0);
+    for name in environment::OF_SEEDS {
+        command.env_remove(name);
+    }
+    command
+}
+
 fn out_of_turn(reply: &Reply) -> Loss {
     Loss::new(FailureKind::Protocol, format!("the worker answered out of turn: {reply:?}"))
 }
@@ -434,5 +444,18 @@ fn signal_name(signal: i32) -> String {
         9 => "SIGKILL".to_owned(),
         11 => "SIGSEGV".to_owned(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_contestant_is_told_what_is_drawn() {
+        let command = command(Path::new("worker"));
+        for name in ["KOPT_SEED", "KOPT_SEEDS"] {
+            assert!(command.get_envs().any(|(known, value)| known == name && value.is_none()), "{name}");
+        }
     }
 }

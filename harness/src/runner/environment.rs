@@ -15,6 +15,9 @@ pub(crate) fn visible_devices(backend: Backend) -> String {
     format!("{} {}", backend.name(), all.split(',').next().unwrap_or_default())
 }
 
+/// What says which inputs are drawn: not for candidates to read.
+pub(crate) const OF_SEEDS: [&str; 2] = ["KOPT_SEED", "KOPT_SEEDS"];
+
 /// `KOPT_SEED`: repeat this seed, hexadecimal, instead of drawing secret ones.
 pub(crate) fn seed() -> Option<Result<u64, String>> {
     let text = text("KOPT_SEED")?;

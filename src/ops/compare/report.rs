@@ -69,6 +69,10 @@ fn lines(evidence: &Evidence, verdict: &Verdict) -> Vec<(&'static str, String)> 
         let word = verdict.direction.name();
         lines.push(("Aggregate", format!("{told}: {word}; {launches} in {}", units::seconds(evidence.seconds))));
     }
+    if let Some(before) = &evidence.called_off {
+        let why = before.verdict.reasons.first().map_or("the machine was disturbed", String::as_str);
+        lines.push(("Before it", format!("a match that does not count, of {}: {why}", units::seconds(before.seconds))));
+    }
     if let Some(control) = &verdict.control {
         lines.push(("Control", format!("{}, the incumbent against itself", with_confidence(control))));
     }

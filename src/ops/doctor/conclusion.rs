@@ -51,6 +51,7 @@ impl Conclusion {
         match (self.missing.is_empty(), self.found) {
             (false, _) => Exit::Setup,
             (true, Some(false)) => Exit::Inconclusive,
+            (true, _) if self.fooled => Exit::Inconclusive,
             _ => Exit::Ok,
         }
     }
@@ -123,7 +124,9 @@ mod tests {
     #[test]
     fn what_can_be_trusted_is_one_line() {
         assert_eq!(conclusion().words(), "comparisons here show gains above 1.42 %, and equal code was not accepted");
-        assert!(Conclusion { fooled: true, ..conclusion() }.words().contains("start again"));
+        let fooled = Conclusion { fooled: true, ..conclusion() };
+        assert!(fooled.words().contains("start again"));
+        assert_eq!((conclusion().exit(), fooled.exit()), (Exit::Ok, Exit::Inconclusive));
         assert!(Conclusion { nowhere: true, ..conclusion() }.words().contains("cargo kopt new"));
     }
 }

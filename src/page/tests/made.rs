@@ -76,6 +76,7 @@ pub fn evidence(share: f64, words: &str) -> Evidence {
         stages: vec![stage(StageKind::Screen, 6, share, words), stage(StageKind::Confirmation, 9, share, words)],
         trace: Vec::new(),
         forfeit: None,
+        called_off: None,
         verdict: gate::placeholder(),
     };
     made.verdict = gate::verdict(&made);
