@@ -44,7 +44,7 @@ pub struct Args {
     /// Least gain of an accept, such as 1% or 0.01, instead of the policy's
     #[arg(long, value_name = "SHARE", value_parser = quantity::share)]
     min_gain: Option<f64>,
-    /// Time that measuring may take, such as 90s or 2m
+    /// Time that measuring may take, such as 90s or 2m; up to twice as long where a confirmation has begun that lacks launches
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = quantity::seconds)]
     max_time: f64,
     /// Repeat the orders of an earlier comparison, whose evidence names its seed

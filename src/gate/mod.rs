@@ -205,6 +205,15 @@ fn planned_looks(evidence: &Evidence, stage: &Stage) -> Vec<usize> {
     }
 }
 
+/// Whether a confirmation of a gain is under way that has not come to its first look: cut off there, all launches of its screen
+/// would be for nothing.
+#[must_use]
+pub fn is_half_confirmed(evidence: &Evidence) -> bool {
+    let confirmation = evidence.stages.last().filter(|stage| stage.kind == StageKind::Confirmation);
+    let first = |stage: &Stage| looks(evidence, stage).first().copied().unwrap_or(0);
+    !is_gate(&evidence.terms) && confirmation.is_some_and(|stage| (1..first(stage)).contains(&stage.launches.len()))
+}
+
 /// Launches of a confirmation: what the screen says is enough, at most `most`.
 fn launches_to_confirm(evidence: &Evidence, screen: &Stage, most: usize) -> usize {
     let series = Series::of(evidence, screen, INCUMBENT, CANDIDATE);

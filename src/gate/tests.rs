@@ -13,7 +13,10 @@ use kopt_schema::message::{Cost, FailureKind};
 use kopt_schema::sandbox::Sandbox;
 use kopt_stats::Effect;
 
-use super::{CANDIDATE, Next, below_floor, is_refused, next, placeholder, terms, unsettled, verdict, words};
+use super::{
+    CANDIDATE, Next, below_floor, gate_terms, is_half_confirmed, is_refused, next, placeholder, terms, unsettled,
+    verdict, words,
+};
 
 /// Times of incumbent, candidate and control on one shape, in nanoseconds a batch: by its own clock, the judge's, and in
 /// processor time.
@@ -166,6 +169,18 @@ fn a_clear_gain_is_screened_in_six_launches_confirmed_in_five_and_accepted() {
     assert!((verdict.false_accept - 0.0004).abs() < 1e-9);
     assert_eq!(verdict.shapes.iter().map(|shape| shape.direction).collect::<Vec<_>>(), [Direction::Faster; 2]);
     assert!((verdict.shapes[0].incumbent_s - 1e-4).abs() < 1e-9);
+    // Once it is under way a confirmation is brought to its first look.
+    let cut = |launches: usize| {
+        let mut evidence = evidence.clone();
+        evidence.stages[1].launches.truncate(launches);
+        is_half_confirmed(&evidence)
+    };
+    assert_eq!([0, 1, 4, 5].map(cut), [false, true, true, false]);
+    let screen = Evidence { stages: evidence.stages[..1].to_vec(), ..evidence.clone() };
+    assert!(!is_half_confirmed(&screen));
+    let mut gate = Evidence { terms: gate_terms(0.02).unwrap(), ..evidence };
+    gate.stages[1].launches.truncate(1);
+    assert!(!is_half_confirmed(&gate), "a gate shares its time among kernels, and goes on later");
 }
 
 #[test]

@@ -146,7 +146,9 @@ impl Match<'_> {
             let next = gate::next(evidence);
             // A launch that would not end in time is not begun: the verdict is on what there is.
             let left = self.terms.max_time_s - spent.as_secs_f64() - measuring;
-            if next == Next::Done || (left <= longest && !gate::wants_a_second(evidence)) {
+            // A confirmation that has begun is brought to its first look, for which it gets as much time again.
+            let goes_on = gate::is_half_confirmed(evidence) && left + self.terms.max_time_s > longest;
+            if next == Next::Done || (left <= longest && !goes_on && !gate::wants_a_second(evidence)) {
                 return Ok(());
             }
             if next == Next::Confirm {

@@ -38,8 +38,13 @@ const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> 
 
 /// Decisions on a processor.
 pub const PROCESSOR: Kind = Kind {
-    now: "01402b8e84fd",
+    now: "d1fd7f0d5490",
     earlier: &[
+        all(
+            "01402b8e84fd",
+            "since then a confirmation of a gain that has begun is brought to its first look where the time is over; those of before that were cut off there do \
+                 not count",
+        ),
         all(
             "ccaf9586d6bc",
             "since then what a call has to read is counted on the contents that are drawn, which is less for grouped products of which a group has no row: \
@@ -145,7 +150,7 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "6ae1339e0e14",
+    now: "0bd4f9cfb867",
     earlier: &[
         all("193a212ab976", "as on a processor since ccaf9586d6bc"),
         all("5b97419b6766", "as on a processor since 7369e7e32415; nobody was called a violation in these"),
@@ -201,7 +206,7 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "7ec3d24e0f7e",
+    now: "1b85e30ddbc3",
     earlier: &[
         decisions(
             "6438aaff33d0",
@@ -262,7 +267,7 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "f1a2e2c2abe8",
+    now: "a76d8d20311e",
     earlier: &[
         decisions("aeb0c1344a15", "as on a processor since 6438aaff33d0"),
         decisions("0020c02fd1b2", "as on a processor since 55c0390730be: none is refused by its records"),

@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::evidence::{Evidence, Ruling, StageKind};
 use kopt_schema::manifest::Backend;
+use kopt_stats::LEAST_TO_CONFIRM;
 use serde::{Deserialize, Serialize};
 
 use super::measuring;
@@ -153,7 +154,7 @@ const LOOKS_FURTHER: [&str; 1] = ["3ee3e88d6e7a"];
 
 /// Earlier versions that hold a match that its control has called off once more. Of the others such a decision on a patch, or on
 /// an injected gain, is none: today it would not have ended there.
-const HOLDS_AGAIN: [&str; 2] = ["ccaf9586d6bc", "8e769d838791"];
+const HOLDS_AGAIN: [&str; 3] = ["01402b8e84fd", "ccaf9586d6bc", "8e769d838791"];
 
 /// The file of rows.
 pub struct Rows {
@@ -173,7 +174,9 @@ impl Rows {
             let as_good =
                 !own && (!row.scenario.starts_with("loss-in-one") || LOOKS_FURTHER.contains(&row.key.as_str()));
             let called_off = row.ruling == Ruling::Contaminated.name() && !row.scenario.starts_with("aa");
-            let over = !called_off || HOLDS_AGAIN.contains(&row.key.as_str());
+            // Earlier versions ended in the middle of a confirmation where the time was over, and this one does not.
+            let cut_off = row.launches.get(1).is_some_and(|launches| (1..LEAST_TO_CONFIRM).contains(launches));
+            let over = (row.accepted() || !cut_off) && (!called_off || HOLDS_AGAIN.contains(&row.key.as_str()));
             row.key == *now || (as_good && over && measuring::counts(&row.key, now))
         };
         let rows = resumable::rows(&file, counts)?;
