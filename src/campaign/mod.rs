@@ -16,6 +16,7 @@
 //! | `start` | PREPARE, READ_TIPS, BASELINE |
 //! | `round` | ANALYZE, PROPOSE |
 //! | `validate` | VALIDATE: compile, compare, accept or roll back |
+//! | `drift` | losses that add up over the accepted rounds: policy `tile` |
 //! | `anew` | both sides compiled from git once more, and run under the sanitizers, before an accept |
 //! | `training` | the training step: BASELINE, accepts of policy `training`, REPORT |
 //! | `close` | LEARN, REPORT |
@@ -26,6 +27,7 @@ mod anew;
 mod bouts;
 mod certificate;
 mod close;
+mod drift;
 pub mod folder;
 pub mod journal;
 pub mod lock;

@@ -212,6 +212,9 @@ impl Campaign<'_> {
     fn accept(&mut self, proposed: &Proposed, measured: &Measured, measurer: Measurer) -> Result<()> {
         let round = proposed.round;
         let found = self.evidence_of(round, measured)?;
+        if let Some(slower) = self.drift_of(&found) {
+            return self.roll_back(round, Reason::Slower, &slower);
+        }
         let anew = self.anew()?;
         if let Some(wrong) = self.is_not_what_was_measured(&anew, &proposed.candidate, &found, measurer)? {
             return self.roll_back(round, Reason::Integrity, &wrong);

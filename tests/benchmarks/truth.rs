@@ -120,7 +120,7 @@ impl Queue {
         let cache = Cache::new(scratch.join("objects"));
         let order = |folder: &Utf8Path| Order { folder: folder.to_owned(), manifest: self.manifest.clone() };
         let mut truths = Vec::new();
-        let mut device = String::new();
+        let (mut device, mut date) = (String::new(), String::new());
         for patch in queue::apply_all(&self.folder, scratch)? {
             let truth = patch.truth;
             let mut row =
@@ -130,6 +130,8 @@ impl Queue {
                 let (old, new) = (cache.candidate(&order(&patch.before))?, cache.candidate(&order(&patch.after))?);
                 let rows = self.rows(&patch, &old, &new, arguments)?;
                 device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
+                // The day of the latest launch: all of them may be on file.
+                date = rows.iter().map(|row| row.date.clone()).chain([date]).max().unwrap_or_default();
                 self.summarise(&rows, &mut row);
             }
             if let Some(gain) = row.aggregate {
@@ -152,7 +154,7 @@ impl Queue {
         let (package, launches) = (&self.package, arguments.launches);
         let here = MachineTruth {
             device,
-            date: today(),
+            date,
             command: format!("cargo bench --bench truth -- -p {package} --launches {launches}{also}"),
             note: None,
             patches: truths,

@@ -1,5 +1,7 @@
 //! A queue with a patch of every kind: what comes of each, and that the history it leaves can be trusted.
 
+use std::fs;
+
 use git2::Oid;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -96,6 +98,30 @@ fn two_queues_may_name_their_patches_alike() {
     let campaign = stage.last();
     assert_eq!(campaign.words(), ["slower", "accepted"], "{:#?}", campaign.outcomes());
     campaign.is_over();
+}
+
+#[test]
+fn losses_that_no_round_shows_add_up_with_policy_tile() {
+    for (policy, words) in [("default", ["accepted", "accepted"]), ("tile", ["accepted", "slower"])] {
+        let stage = Stage::new();
+        let script = fs::read_to_string(stage.path("judge")).unwrap();
+        fs::write(stage.path("judge"), format!("{script}swing tall 0.02\n")).unwrap();
+        stage.commit("a shape that differs from launch to launch");
+        let mut queue = Queue::new(&stage);
+        // On `tall` each takes 1.5 % longer than the one before.
+        queue
+            .gains(&header("Two rows at a time", "One load serves two."), "TIME=1.000;", "TIME=0.900;tall=1.1278;")
+            .gains(&header("Four rows", "One serves four."), "TIME=0.900;tall=1.1278;", "TIME=0.800;tall=1.2878;");
+        let folder = queue.folder().to_owned();
+        let ran = stage.optimize(&["--patches", &folder, "--policy", policy]).exits(0);
+        let campaign = stage.last();
+        assert_eq!(campaign.words(), words, "{policy}: {:#?}", campaign.outcomes());
+        if policy == "tile" {
+            ran.says("tall would take");
+            let summary = campaign.read("rounds/round-3/summary.md");
+            assert!(summary.contains("longer than with the baseline"), "{summary}");
+        }
+    }
 }
 
 fn reads_as_a_story(stage: &Stage, campaign: &Campaign<'_>) {

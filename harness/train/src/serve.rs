@@ -84,3 +84,19 @@ fn resident_bytes() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse::<usize>().ok()?;
     pages.checked_mul(rustix::param::page_size())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_another_version_loads_nothing() {
+        for version in [TRAINING_VERSION - 1, TRAINING_VERSION + 1] {
+            let (preset, slots) = ("tiny".to_owned(), Vec::new());
+            let mut state = None;
+            let said = obey(&mut state, TrainingRequest::Load { version, preset, seed: 1, slots, noise: None });
+            assert_eq!(said.unwrap_err(), format!("protocol {version} is not {TRAINING_VERSION}"));
+            assert!(state.is_none());
+        }
+    }
+}

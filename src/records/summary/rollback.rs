@@ -51,6 +51,8 @@ fn root_cause(facts: &RoundFacts, reason: Reason, message: &str) -> String {
         said => text::inline(&said),
     };
     match reason {
+        // It gains, and something else is held against it.
+        Reason::Slower if facts.deciding().is_some_and(|measured| measured.verdict.ruling.is_accepted()) => message,
         Reason::Slower => match slower(facts) {
             empty if empty.is_empty() => "unknown: the time is measured, not what takes it".to_owned(),
             shapes => format!("unknown: the time is measured, not what takes it; slower on {shapes}"),
