@@ -257,6 +257,16 @@ impl Shell {
     }
 }
 
+/// A word as a shell takes it.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Each line of `text` moved right, with a newline at its end.
 #[must_use]
 pub fn indented(text: &str, by: usize) -> String {

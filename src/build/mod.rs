@@ -66,10 +66,14 @@ const PLAIN: [&str; 1] = ["kopt-schema"];
 
 /// Arguments that optimise the packages `names` and what a judge spends its time in, and nothing else: most of what it links
 /// (parsers, plots, bindings) runs for a moment, and takes half of the build. `lock` is the text of the lock file: a
-/// package that is not there must not be named.
+/// package that is not there must not be named. Where there is none yet, nothing is said, and the workspace's own profile holds:
+/// a judge that is not optimised would be slow, and find the machine slow.
 #[must_use]
 pub fn lean(names: &[&str], lock: &str) -> Vec<String> {
-    let there = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
+    let there = |package: &&str| lock.lines().any(|line| line == format!("name = \"{package}\""));
+    if !there(&"kopt-harness") {
+        return Vec::new();
+    }
     let fast = FAST.into_iter().filter(there).chain(names.iter().copied()).map(|package| (package, 3));
     let plain = PLAIN.into_iter().filter(there).map(|package| (package, 0));
     let mut arguments = vec!["--config=profile.bench.opt-level=0".to_owned()];
@@ -170,4 +174,21 @@ fn has_target(context: &Context, kernel: &Kernel, role: Role) -> Result<()> {
     let manifest = kernel.member.folder.join("Cargo.toml");
     Err(Error::setup(format!("{}: no {table} named `{target}`", context.shown(&manifest)))
         .hint(format!("add `{folder}/{target}.rs`, and to Cargo.toml: {table} name = \"{target}\", harness = false")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_lock_file_names_is_optimised_and_without_one_nothing_is_said() {
+        let lock = "[[package]]\nname = \"kopt-harness\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"half\"\n";
+        let lines = lean(&["mine"], lock);
+        assert_eq!(lines, lean(&["mine"], &lock.replace('\n', "\r\n")));
+        let package = |name: &str| format!("--config=profile.bench.package.{name}.opt-level=3");
+        assert!(["kopt-harness", "half", "mine"].iter().all(|name| lines.contains(&package(name))), "{lines:?}");
+        assert!(!lines.contains(&package("rand")), "it is not there: {lines:?}");
+        // It would be built as if it were none of these.
+        assert_eq!(lean(&["mine"], ""), Vec::<String>::new());
+    }
 }

@@ -75,7 +75,7 @@ mod tests {
         // A round that gave it back counts, too, and so does one that did not measure it.
         let back = [shape("tall", 0.03, 0.015), wide.clone()];
         assert_eq!(slower(&[&round, &back, &round, &round]), None);
-        assert!(slower(&[&round, &[wide.clone()], &round, &round]).is_some());
+        assert!(slower(&[&round, std::slice::from_ref(&wide), &round, &round]).is_some());
         assert_eq!(slower(&[&round, &round, &round, &[wide]]), None);
         assert_eq!(slower(&[]), None);
     }

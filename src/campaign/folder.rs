@@ -92,6 +92,17 @@ impl Home {
         !worktree.exists() && !Utf8PathBuf::from(format!("{worktree}.removed")).exists()
     }
 
+    /// The campaign in whose worktree `folder` is, and the workspace that it is of.
+    #[must_use]
+    pub fn around(folder: &Utf8Path) -> Option<(Utf8PathBuf, String)> {
+        folder.ancestors().find_map(|worktree| {
+            let (name, root) = (worktree.file_name()?, worktree.ancestors().nth(3)?);
+            let home = Self::of(root);
+            (home.worktree(name) == worktree && home.campaign(name).manifest().exists())
+                .then(|| (root.to_owned(), name.to_owned()))
+        })
+    }
+
     /// The worktree of a campaign.
     #[must_use]
     pub fn worktree(&self, campaign: &str) -> Utf8PathBuf {

@@ -2,6 +2,7 @@
 //! before anything is compiled.
 
 use kopt_schema::campaign::event::{Exhausted, Proposed, Reason, Refused, RolledBack, RoundBegan, Usage};
+use kopt_schema::campaign::target::Source;
 use kopt_schema::campaign::{Bucket, Event, Proposal};
 use kopt_schema::exit::Exit;
 
@@ -80,12 +81,18 @@ impl Campaign<'_> {
             return Ok(true);
         }
         let Some(index) = self.proposers.iter().position(|proposer| proposer.name() == name) else {
-            let stop = self.folder.stop().exists();
-            if stop {
-                // Nobody would ever hand in the next attempt.
+            // Nobody would ever hand in the next attempt where the campaign is to end, or others propose: `try` takes an edit
+            // between their rounds, too, and whoever takes the campaign up after it goes on with theirs.
+            if self.folder.stop().exists() {
                 self.roll_back(round, Reason::Stopped, "the campaign was stopped while the round was open")?;
+            } else if self.target.proposers.contains(&Source::Hand) {
+                return Ok(false);
+            } else if let Some(last) = &failure {
+                self.roll_back(round, last.reason, &last.message)?;
+            } else {
+                self.roll_back(round, Reason::Stopped, "the campaign went on without an edit by hand")?;
             }
-            return Ok(stop);
+            return Ok(true);
         };
         let used_up = ledger::used_up(self.state(), &self.target, self.journal.elapsed_s());
         if let (Some(last), Some(what)) = (&failure, used_up) {

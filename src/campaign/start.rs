@@ -15,7 +15,7 @@ use super::{Campaign, Tools, told};
 use crate::audit;
 use crate::error::{Error, Result};
 use crate::experience;
-use crate::referee::{evidence, trusted};
+use crate::referee::evidence;
 use crate::revision::{Revision, Revisions};
 
 impl Campaign<'_> {
@@ -107,7 +107,7 @@ impl Campaign<'_> {
             return Err(Error::setup(wrong).hint("fewer or smaller shapes: `--shapes A,B`"));
         }
         let launch_s = launches.iter().map(|launch| launch.wall_s).sum::<f64>() / launches.len().max(1) as f64;
-        self.own_test(&base)?;
+        self.base_is_vetted(&base)?;
         self.train_baseline()?;
         self.add(Event::Baseline(Baseline {
             evidence: told::digest_of(&path)?,
@@ -121,6 +121,20 @@ impl Campaign<'_> {
 }
 
 impl Campaign<'_> {
+    /// What the campaign starts from is clean under the sanitizers and passes its own `cargo test`: otherwise no change of it
+    /// could be accepted, however good.
+    fn base_is_vetted(&mut self, base: &str) -> Result<()> {
+        let anew = self.anew()?;
+        self.audience.doing("baseline: sanitizers, and cargo test");
+        let (found, tested) = self.vetted(&anew, base)?;
+        let Some(found) = found else { return tested };
+        self.go_on()?;
+        let what = format!("the version that `{}` starts from fails under the sanitizers", self.target.kernel);
+        Err(Error::new(Exit::Incorrect, what)
+            .cause(found)
+            .hint("every change of it would be rolled back for that: mend it, commit, and begin again with `--new`"))
+    }
+
     /// What the campaign starts from breaks no rule of the audit: otherwise every candidate could break it, too.
     fn base_is_clean(&self, base: &str) -> Result<()> {
         let Some(tools) = self.tools.as_ref() else { return Ok(()) };
@@ -163,14 +177,6 @@ fn sigma(evidence: &Evidence) -> f64 {
 }
 
 impl Campaign<'_> {
-    /// The crate's own tests, as a person runs them, on the files of `commit`.
-    pub(super) fn own_test(&mut self, commit: &str) -> Result<()> {
-        self.tools()?;
-        let Some(tools) = self.tools.as_ref() else { return Ok(()) };
-        let files = tools.stand.files(&self.lineage, commit)?;
-        trusted::plain_test(self.context, self.audience.shell(), files, &self.target.kernel, &self.own, &self.root)
-    }
-
     /// Holds a match between two commits and keeps its evidence in `path`.
     pub(super) fn hold(
         &mut self,

@@ -217,6 +217,12 @@ fn said(wishes: &Wishes) -> Result<Vec<(String, Value)>> {
 /// What follows from other keys.
 fn finish(table: &mut Table) {
     let text = |table: &Table, key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    // Words for a branch of the campaign's own, and for none: no branch is called so.
+    match text(table, "git_branch").as_str() {
+        "auto" => drop(table.remove("git_branch")),
+        "none" => drop(table.insert("git_commit".to_owned(), Value::Boolean(false))),
+        _ => {}
+    }
     if table.get("git_commit").and_then(Value::as_bool) == Some(false) {
         table.remove("git_branch");
     } else if !table.contains_key("git_branch") {
@@ -247,6 +253,14 @@ fn check(kernel: &Kernel, target: &Target) -> Result<()> {
             "`kernel_sources`: only what the crate's manifest declares may change: {}",
             kernel.manifest.sources.join(", ")
         ));
+    }
+    let is_agent = |source: &Source| matches!(source, Source::Agent { .. });
+    if target.proposers.iter().any(is_agent) && target.proposers.contains(&Source::Hand) {
+        wrong.push(
+            "`proposers`: an agent always has more to propose, and edits by hand would never have their turn; without `hand` (--by-hand) \
+             `cargo kopt try` takes an edit of yours all the same, whenever the campaign is paused"
+                .to_owned(),
+        );
     }
     if wrong.is_empty() {
         return Ok(());
@@ -339,6 +353,20 @@ mod tests {
             table.get("max_rounds").and_then(Value::as_integer)
         };
         assert_eq!([rounds("tile", 40), rounds("tile", 10), rounds("default", 40)], [Some(25), Some(10), Some(40)]);
+    }
+
+    #[test]
+    fn no_branch_is_called_auto_or_none() {
+        let finished = |branch: &str| {
+            let mut table: Table = format!("campaign = \"c\"\n{branch}").parse().unwrap();
+            finish(&mut table);
+            let commits = table.get("git_commit").and_then(Value::as_bool).unwrap_or(true);
+            (table.get("git_branch").and_then(Value::as_str).map(str::to_owned), commits)
+        };
+        let own = (Some("kopt/c".to_owned()), true);
+        assert_eq!([finished(""), finished("git_branch = \"auto\"")], [own.clone(), own]);
+        assert_eq!(finished("git_branch = \"none\""), (None, false));
+        assert_eq!(finished("git_branch = \"mine\""), (Some("mine".to_owned()), true));
     }
 
     #[test]

@@ -177,6 +177,8 @@ impl Campaign<'_> {
             kind: if tip.kind == kopt_knowledge::Kind::Technique { "technique" } else { "anti-pattern" }.to_owned(),
         });
         let (rollbacks, newest) = (state.rollbacks_in_a_row(), self.newest());
+        // Of every shape, which the newest need not be: it may be of a quick round, or of one that was refused before it was timed.
+        let of_baseline = self.evidence_of_baseline();
         let spent = state.spent().cost_usd.unwrap_or(0.0);
         Ok(Dossier {
             shapes: state.latest_times().iter().map(standing).collect(),
@@ -189,9 +191,9 @@ impl Campaign<'_> {
             directions: directions.collect(),
             tips: tips.collect(),
             last_rollback: self.last_rollback(),
-            profile: newest.as_ref().and_then(|found| profile(found, state.latest_times())),
+            profile: of_baseline.as_ref().and_then(|found| profile(found, state.latest_times())),
             disassembly: if ledger::ladder(rollbacks) >= ledger::Rung::Disassembly { self.disassembly() } else { None },
-            ceilings: newest.as_ref().and_then(|found| found.ceilings.as_ref()).map(ceilings),
+            ceilings: of_baseline.as_ref().and_then(|found| found.ceilings.as_ref()).map(ceilings),
             compiler: newest.as_ref().map(|found| found.incumbent.compiler.clone()).unwrap_or_default(),
             flags: newest.map_or_else(|| self.kernel.manifest.flags.clone(), |found| found.incumbent.flags),
             allowed: self.target.kernel_sources.clone(),
@@ -204,10 +206,12 @@ impl Campaign<'_> {
     fn newest(&self) -> Option<Evidence> {
         let measured = self.state().rounds.iter().rev().find_map(|round| Some((round.number, round.verdict()?)));
         let of_round = measured.and_then(|(number, measured)| self.evidence_of(number, measured).ok());
-        of_round.or_else(|| {
-            let bytes = std::fs::read(self.folder.round(1).join("evidence.json")).ok()?;
-            crate::referee::evidence::read("the baseline's evidence", &bytes).ok()
-        })
+        of_round.or_else(|| self.evidence_of_baseline())
+    }
+
+    fn evidence_of_baseline(&self) -> Option<Evidence> {
+        let bytes = std::fs::read(self.folder.round(1).join("evidence.json")).ok()?;
+        crate::referee::evidence::read("the baseline's evidence", &bytes).ok()
     }
 
     /// The instructions of the version that stands, where the system has a disassembler.

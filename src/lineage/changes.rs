@@ -10,6 +10,7 @@ use kopt_schema::campaign::target::ExecutionMode;
 use super::candidate::LARGEST;
 use super::compare::What;
 use super::references::failed;
+use super::survey::is_sparse;
 use super::{Lineage, below};
 use crate::error::Result;
 
@@ -88,7 +89,8 @@ impl Lineage {
         for entry in statuses.iter() {
             let path = PathBuf::from(std::ffi::OsStr::new(&*String::from_utf8_lossy(entry.path_bytes())));
             let status = entry.status();
-            if declared.contains(path.as_path()) || status == Status::CURRENT || status == Status::IGNORED {
+            let is_as_it_was = status == Status::CURRENT || status == Status::IGNORED;
+            if declared.contains(path.as_path()) || is_as_it_was || is_sparse(&self.repository, &entry) {
                 continue;
             }
             let what = if status.intersects(Status::WT_DELETED | Status::INDEX_DELETED) {

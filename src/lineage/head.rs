@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use camino::Utf8PathBuf;
 use git2::{Oid, Repository};
 use kopt_schema::campaign::target::ExecutionMode;
 use kopt_schema::exit::Exit;
@@ -15,6 +16,15 @@ use crate::error::{Error, Result};
 
 /// Files that are named in an error, at most.
 const NAMED: usize = 5;
+
+/// That a checkout is not clean, and which files make it so.
+#[must_use]
+pub fn uncommitted_error(dirty: &[Utf8PathBuf]) -> Error {
+    let error = Error::setup("the checkout has changes that are not committed");
+    let shown = dirty.iter().take(NAMED).map(|path| format!("`{path}`"));
+    let more = (dirty.len() > NAMED).then(|| format!("and {} more", dirty.len() - NAMED));
+    shown.chain(more).fold(error, Error::cause)
+}
 
 /// Makes the branch at the base, which is marked, or takes one that stands there; and marks the base.
 pub(super) fn claim(repository: &Repository, place: &Place<'_>, base: Oid) -> Result<()> {
@@ -121,10 +131,7 @@ pub(super) fn check_in_place(around: &Around, place: &Place<'_>, base: Oid) -> R
     }
     let (dirty, _) = uncommitted(repository)?;
     if !dirty.is_empty() {
-        let error = Error::setup("the checkout has changes that are not committed");
-        let shown = dirty.iter().take(NAMED).map(|path| format!("`{path}`"));
-        let more = (dirty.len() > NAMED).then(|| format!("and {} more", dirty.len() - NAMED));
-        return Err(shown.chain(more).fold(error, Error::cause).hint(hint));
+        return Err(uncommitted_error(&dirty).hint(hint));
     }
     let head = repository.head().and_then(|head| head.peel_to_commit()).map_err(failed("cannot read HEAD"))?;
     if head.id() != base {

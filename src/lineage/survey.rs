@@ -1,10 +1,14 @@
 //! What must be true of a repository before a campaign begins in it, and what its user should be told.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use git2::{
-    AttrCheckFlags, AttrValue, ErrorCode, FileMode, ObjectType, Repository, RepositoryState, StatusOptions, Tree,
+    AttrCheckFlags, AttrValue, ErrorCode, FileMode, IndexEntryExtendedFlag, ObjectType, Repository, RepositoryState,
+    StatusEntry, StatusOptions, Tree,
 };
 
 use super::references::failed;
@@ -199,6 +203,7 @@ pub(super) fn uncommitted(repository: &Repository) -> Result<(Vec<Utf8PathBuf>, 
     for entry in statuses.iter() {
         let path = Utf8PathBuf::from(String::from_utf8_lossy(entry.path_bytes()).into_owned());
         match entry.status() {
+            _ if is_sparse(repository, &entry) => {}
             git2::Status::WT_NEW if path.components().any(|part| part.as_str() == ".kopt") => {}
             git2::Status::WT_NEW => unknown += 1,
             git2::Status::CURRENT | git2::Status::IGNORED => {}
@@ -206,6 +211,13 @@ pub(super) fn uncommitted(repository: &Repository) -> Result<(Vec<Utf8PathBuf>, 
         }
     }
     Ok((dirty, unknown))
+}
+
+/// Whether a file is missing because a sparse checkout leaves it out: the library takes such a one for deleted.
+pub(super) fn is_sparse(repository: &Repository, entry: &StatusEntry<'_>) -> bool {
+    let known = || repository.index().ok()?.get_path(Path::new(OsStr::from_bytes(entry.path_bytes())), 0);
+    let flags = |known: git2::IndexEntry| IndexEntryExtendedFlag::from_bits_truncate(known.flags_extended);
+    entry.status() == git2::Status::WT_DELETED && known().is_some_and(|known| flags(known).is_skip_worktree())
 }
 
 /// What was begun and not finished in the checkout.

@@ -38,18 +38,29 @@ pub struct Chosen {
 impl Which {
     /// Every campaign of the workspace that fits, the oldest first.
     pub fn all(&self, context: &Context) -> Result<(Workspace, Vec<(Folder, Target)>)> {
-        let workspace = Workspace::find(context, self.manifest_path.as_deref())?;
-        let found = self.fitting(context, &workspace, Home::of(&workspace.root).campaigns());
+        let (workspace, which) = self.settled(context)?;
+        let found = which.fitting(context, &workspace, Home::of(&workspace.root).campaigns());
         Ok((workspace, found))
     }
 
     /// The same, and after them those that never began.
     pub fn all_and_unbegun(&self, context: &Context) -> Result<(Workspace, Vec<(Folder, Target)>)> {
-        let workspace = Workspace::find(context, self.manifest_path.as_deref())?;
+        let (workspace, which) = self.settled(context)?;
         let home = Home::of(&workspace.root);
         let known = home.campaigns().into_iter().chain(home.unbegun()).collect();
-        let found = self.fitting(context, &workspace, known);
+        let found = which.fitting(context, &workspace, known);
         Ok((workspace, found))
+    }
+
+    /// The workspace that is meant, and what was said of the campaign. Where edits are made there is a copy of the workspace, which
+    /// has no campaigns: there the user's own is meant, and the campaign whose worktree it is.
+    fn settled(&self, context: &Context) -> Result<(Workspace, Self)> {
+        let around = Home::around(&context.cwd).filter(|_| self.manifest_path.is_none());
+        let Some((root, campaign)) = around else {
+            return Ok((Workspace::find(context, self.manifest_path.as_deref())?, self.clone()));
+        };
+        let name = self.name.clone().or(Some(campaign));
+        Ok((Workspace::find(context, Some(&root.join("Cargo.toml")))?, Self { name, ..self.clone() }))
     }
 
     /// Those of `known` that fit.

@@ -1,6 +1,7 @@
 //! The report of a campaign as people read it: first the result in a sentence, then how to check it, then the tables.
 //! Whoever reads it may never have seen the tool before, and need not believe it.
 
+use kopt_schema::campaign::event::Reason;
 use kopt_schema::evidence::Estimate;
 
 use super::attribution::Attribution;
@@ -222,7 +223,33 @@ fn remaining(report: &Report) -> String {
         }
     };
     let (directions, tips) = (&report.remaining.directions, &report.remaining.tips);
-    format!("{}\n{}", list("Directions without a round", directions), list("Tips that no round took up", tips))
+    format!(
+        "{}{}\n{}",
+        unexplained(&report.rolled_back),
+        list("Directions without a round", directions),
+        list("Tips that no round took up", tips)
+    )
+}
+
+/// Rollbacks in a row after which a proposer has been given all there is.
+const LADDER: usize = 4;
+
+/// Where one round after the other was rolled back, and measuring has not told why.
+fn unexplained(rounds: &[RolledBackRound]) -> String {
+    let rows = rounds.chunk_by(|one, next| next.round == one.round + 1).filter(|rows| rows.len() >= LADDER);
+    let told = rows.filter_map(|rows| {
+        let is_unknown = |round: &&RolledBackRound| matches!(round.reason, Reason::Slower | Reason::Noise);
+        let unknown: Vec<String> = rows.iter().filter(is_unknown).map(|round| round.round.to_string()).collect();
+        let (first, last) = (rows.first()?.round, rows.last()?.round);
+        (!unknown.is_empty()).then(|| {
+            format!(
+                "Rounds {first} to {last} were rolled back one after the other. The root cause is unknown for {}: that they do not gain \
+                 is measured, not why. Look at these before going on.\n\n",
+                unknown.join(", ")
+            )
+        })
+    });
+    told.collect()
 }
 
 fn end(report: &Report) -> String {

@@ -23,6 +23,12 @@ impl Revisions {
         self.repository.is_shallow()
     }
 
+    /// Whether there is more of the repository than this clone may know.
+    #[must_use]
+    pub fn is_clone(&self) -> bool {
+        self.is_shallow() || self.repository.remotes().is_ok_and(|remotes| !remotes.is_empty())
+    }
+
     /// The newest commit that both descend from; none where they have nothing in common.
     ///
     /// # Errors
@@ -51,13 +57,11 @@ impl Revisions {
         Ok(self.commit(revision)?.parent_ids().map(|id| id.to_string()).collect())
     }
 
-    /// The tip of the default branch, as far as this clone knows one.
+    /// The tip of the default branch, as far as this clone knows one: the one of that name, where somebody told it.
     #[must_use]
-    pub fn default_branch(&self) -> Option<Revision> {
-        DEFAULTS.iter().find_map(|name| {
-            let commit = self.repository.revparse_single(name).ok()?.peel_to_commit().ok()?;
-            Some(Revision { name: (*name).to_owned(), commit: commit.id().to_string() })
-        })
+    pub fn default_branch(&self, told: Option<&str>) -> Option<Revision> {
+        let told = told.into_iter().flat_map(|name| [format!("origin/{name}"), name.to_owned()]);
+        told.chain(DEFAULTS.map(str::to_owned)).find_map(|name| self.known(&name))
     }
 
     /// A name that may mean nothing here.

@@ -110,8 +110,13 @@ fn refused(said: &str) -> Error {
     let said = said.trim();
     let error = Error::new(Exit::MetadataFailed, "`cargo metadata` failed")
         .cause(said.strip_prefix("error: ").unwrap_or(said).to_owned());
-    match said.contains("could not find `Cargo.toml`") {
-        true => error.hint("start it inside a package or workspace, or say which with --manifest-path; `cargo kopt new NAME` makes one"),
-        false => error,
+    let is_of_an_export = ["/kopt/revisions/", "/kopt/trusted/"].iter().any(|folder| said.contains(folder));
+    if said.contains("could not find `Cargo.toml`") {
+        error.hint("start it inside a package or workspace, or say which with --manifest-path; `cargo kopt new NAME` makes one")
+    } else if is_of_an_export && said.contains("failed to read") {
+        error.hint("versions are exported as git has them: a path that leads out of the repository (`path = \"../…\"`) is not there; \
+                    name it absolutely, or depend on it by `git`")
+    } else {
+        error
     }
 }

@@ -115,3 +115,25 @@ fn a_limit_of_money_that_does_not_hold_is_told_once() {
     assert_eq!(ran.stderr.matches("does not say what it costs").count(), 1, "{}", ran.stderr);
     assert_eq!(stage.last().words(), ["accepted"; 2]);
 }
+
+#[test]
+fn what_is_told_of_the_device_outlasts_a_round_that_was_not_timed() {
+    let stage = Stage::new();
+    let script = r#"
+case "$1" in
+    2) sed -i 's/#include "softmax.h"/&\nstatic int calls;/; s/\* 2.0f/* 2.0f + 0.0f * (float)calls++/' kernels/softmax.c
+       takes 0.900; say "Count the calls" "Calls are counted." ;;
+    *) takes 0.900; say "Eight lanes" "Lanes work side by side." ;;
+esac
+"#;
+    let agent = agent(&stage, script);
+    stage.optimize(&["--agent", &agent, "--max-rounds", "3"]).exits(0);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["overfit", "accepted"], "{:#?}", campaign.outcomes());
+    for round in 2..=3 {
+        let prompt = campaign.read(&format!("rounds/round-{round}/prompt.md"));
+        assert!(prompt.contains("Ceilings of the device, measured"), "round {round}: {prompt}");
+        assert!(prompt.contains("% of the ceiling"), "round {round}: {prompt}");
+    }
+    campaign.is_over();
+}

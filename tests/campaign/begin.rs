@@ -51,6 +51,42 @@ fn a_target_file_is_taken_and_its_typos_are_found() {
 }
 
 #[test]
+fn whoever_could_never_have_a_turn_is_not_asked_for() {
+    let stage = Stage::new();
+    stage
+        .optimize(&["--agent", "sh -c true", "--by-hand"])
+        .exits(96)
+        .says("would never have their turn")
+        .says("cargo kopt try");
+    assert_eq!(stage.campaigns(), Vec::<String>::new());
+}
+
+#[test]
+fn a_base_that_the_sanitizers_refuse_begins_no_campaign() {
+    let stage = Stage::new();
+    let patches = one_gain(&stage);
+    fs::write(stage.path(SOURCE), stage.source().replace(";\";\n", ";\";\n#define rows rows + 1\n")).unwrap();
+    stage.commit("reads a row too many");
+    let ran = stage.optimize(&["--patches", &patches]).exits(103).says("fails under the sanitizers");
+    ran.says("heap-buffer-overflow").says("begin again with `--new`");
+    assert!(stage.last().all("baseline").is_empty(), "nothing was proposed");
+}
+
+#[test]
+fn patches_of_the_workspace_are_found_where_it_is_moved() {
+    let stage = Stage::new();
+    let ideas = stage.path("ideas");
+    fs::rename(one_gain(&stage), &ideas).unwrap();
+    stage.commit("ideas");
+    stage.optimize(&["--patches", ideas.to_str().unwrap()]).exits(0).says("ACCEPTED");
+    let campaign = stage.last();
+    assert!(campaign.read("manifest.toml").contains("folder = \"ideas\"\n"), "{}", campaign.read("manifest.toml"));
+    let here = stage.path("");
+    assert!(!campaign.read("events.jsonl").contains(here.to_str().unwrap()));
+    campaign.is_over();
+}
+
+#[test]
 fn a_beginning_that_fails_leaves_nothing_behind() {
     let stage = Stage::new();
     let patches = one_gain(&stage);
@@ -100,7 +136,11 @@ fn a_dirty_checkout_stays_as_it_is_and_the_campaign_begins_from_the_commit() {
     fs::write(stage.path(SOURCE), &dirty).unwrap();
     fs::write(stage.path("notes"), "mine").unwrap();
     let before = stage.checkout();
-    stage.optimize(&["--patches", &patches, "--in-place"]).exits(96).says("uncommitted changes").says(SOURCE);
+    stage
+        .optimize(&["--patches", &patches, "--in-place"])
+        .exits(96)
+        .says("changes that are not committed")
+        .says(SOURCE);
     assert!(stage.campaigns().is_empty());
     stage.optimize(&["--patches", &patches]).exits(0).says("1 file has changes that are not committed");
     assert_eq!(stage.checkout(), before);

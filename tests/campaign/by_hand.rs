@@ -163,3 +163,39 @@ fn a_try_that_is_refused_while_the_campaign_is_stopped_ends_both() {
     assert_eq!((campaign.words(), campaign.termination()), (vec!["stopped".to_owned()], "stopped".to_owned()));
     campaign.is_over();
 }
+
+#[test]
+fn where_edits_are_made_the_campaign_is_known() {
+    let stage = Stage::new();
+    let name = waiting(&stage);
+    let inside = |arguments: &[&str]| {
+        Ran::of(stage.command(arguments).current_dir(stage.path(&format!(".kopt/worktrees/{name}"))))
+    };
+    inside(&["status"]).exits(0).answers(&name);
+    edit(&stage, &name, "TIME=1.000", "TIME=0.900");
+    inside(&["try", "--hypothesis", "Eight lanes work side by side."]).exits(0);
+    assert_eq!(stage.campaign(&name).words(), ["accepted"]);
+    inside(&["optimize", "--yes", "--by-hand"])
+        .exits(96)
+        .says("this is the worktree of the campaign")
+        .says("cargo kopt try");
+    assert_eq!(stage.campaigns(), [name.as_str()]);
+    inside(&["stop"]).exits(0);
+    stage.campaign(&name).is_over();
+}
+
+#[test]
+fn an_edit_between_the_rounds_of_an_agent_does_not_keep_it_from_going_on() {
+    let stage = Stage::new();
+    let mended = stage.aside("mended");
+    let script =
+        format!("[ -e '{}' ] || exit 1\ntakes 0.900; say 'Eight lanes' 'Lanes work side by side.'", mended.display());
+    let agent = crate::agents::agent(&stage, &script);
+    stage.optimize(&["--agent", &agent, "--max-rounds", "5"]).exits(105).says("no proposal came in 2 rounds in a row");
+    attempt(&stage, "An edit that is none").exits(100);
+    fs::write(mended, "").unwrap();
+    stage.kopt(&["resume"]).exits(0);
+    let campaign = stage.last();
+    assert_eq!(campaign.words(), ["proposer", "proposer", "no-change", "accepted"], "{:#?}", campaign.outcomes());
+    campaign.is_over();
+}

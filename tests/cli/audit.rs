@@ -1,7 +1,7 @@
 //! `audit` on real objects of the real compiler, and the audit in `compare`.
 
 use crate::compare::{self, bout, evidence};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Ran, Sandbox};
 use crate::schema::validator;
 
 /// A counter that outlives the call.
@@ -31,6 +31,21 @@ fn a_kernel_that_remembers_is_refused_with_its_rule_and_place() {
     assert_eq!(message["refused"], true);
     assert!(validator("messages").is_valid(message), "{message}");
     assert!(validator("audit").is_valid(&message["audit"]), "{message}");
+}
+
+/// As distributions put it first on PATH: a compiler under whose name there is a cache of its own, in folders that the walls keep shut.
+#[test]
+fn a_compiler_that_keeps_a_cache_compiles_without_it() {
+    let sandbox = bout(&[]);
+    let script = "#!/bin/sh\n\
+        case \"$*\" in\n\
+        *-shared*) [ -n \"$CCACHE_DISABLE\" ] || { echo 'ccache: error: Failed to create temporary file' >&2; exit 1; } ;;\n\
+        esac\n\
+        exec cc \"$@\"\n";
+    sandbox.write("bin/cc", script);
+    std::fs::set_permissions(sandbox.path("bin/cc"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = sandbox.command(&["audit"]);
+    Ran::of(command.env("CC", sandbox.path("bin/cc"))).exits(0).says("Audited bout");
 }
 
 /// The same crate for a device: where its compiler is installed its registers are told of, elsewhere what is missing.

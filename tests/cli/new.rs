@@ -2,7 +2,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Ran, Sandbox};
 use crate::schema::validator;
 
 const FILES: [&str; 5] = ["Cargo.toml", "benches/latency.rs", "build.rs", "src/lib.rs", "tests/correctness.rs"];
@@ -191,6 +191,47 @@ fn a_harness_in_the_workspace_is_found_by_its_relative_path() {
     assert_eq!(dependencies("two"), wanted);
     sandbox.kopt(&["new", "three", "--op", "softmax", "--harness", "softmax"]).exits(96).says("is not the harness");
     assert!(!sandbox.path("three").exists());
+}
+
+#[test]
+fn a_harness_outside_of_the_repository_is_named_absolutely() {
+    let sandbox = Sandbox::empty();
+    for (name, folder) in [("kopt-harness", "harness"), ("kopt-build", "harness/build")] {
+        let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        sandbox.write(&format!("{folder}/Cargo.toml"), &manifest);
+        sandbox.write(&format!("{folder}/src/lib.rs"), "");
+    }
+    let path_of = |name: &str| {
+        let document: toml::Table = sandbox.read(&format!("{name}/Cargo.toml")).parse().unwrap();
+        document["dependencies"]["kopt-harness"]["path"].as_str().unwrap().to_owned()
+    };
+    // It will be the top of its own repository.
+    let ran = sandbox.kopt(&["new", "one", "--op", "softmax", "--harness", "harness"]).exits(0);
+    ran.says("which other machines lack");
+    let absolute = sandbox.path("harness").canonicalize().unwrap();
+    assert_eq!(std::path::Path::new(&path_of("one")).canonicalize().unwrap(), absolute);
+    assert!(path_of("one").starts_with('/'), "{}", path_of("one"));
+    // Versions of a crate that names it otherwise cannot be read, and it is said why.
+    git2::Repository::init(sandbox.path("one")).unwrap();
+    sandbox.edit("one/Cargo.toml", &path_of("one"), "../harness");
+    crate::history::commit(&git2::Repository::open(sandbox.path("one")).unwrap(), "first");
+    let mut command = sandbox.command(&["compare", "HEAD"]);
+    Ran::of(command.current_dir(sandbox.path("one"))).exits(102).says("a path that leads out of the repository");
+    // Where both are in one repository they go together.
+    git2::Repository::init(sandbox.path("")).unwrap();
+    sandbox.kopt(&["new", "two", "--op", "softmax", "--harness", "harness"]).exits(0);
+    assert_eq!(path_of("two"), "../harness");
+}
+
+#[test]
+fn a_workspace_keeps_the_ends_of_its_lines() {
+    let sandbox = Sandbox::of("kernels");
+    let root = sandbox.read("Cargo.toml").replace('\n', "\r\n");
+    sandbox.write("Cargo.toml", &root);
+    sandbox.kopt(&["new", "norm", "--op", "rmsnorm"]).exits(0);
+    let after = sandbox.read("Cargo.toml");
+    assert_eq!(after.replace("\"norm\", ", "").matches("\r\n").count(), root.matches("\r\n").count(), "{after:?}");
+    assert!(after.contains("norm") && !after.replace("\r\n", "").contains('\n'), "{after:?}");
 }
 
 #[test]

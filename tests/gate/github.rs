@@ -82,6 +82,51 @@ fn a_base_that_is_checked_out_is_not_taken_for_the_pull_request() {
 }
 
 #[test]
+fn a_clone_without_a_default_branch_wants_a_base() {
+    let stage = Stage::new();
+    stage.edit(ALPHA, MARK, "TIME=1.300;");
+    stage.commit("slower");
+    stage.write("README.md", "words\n");
+    stage.commit("words");
+    let repository = stage.repository();
+    repository.find_branch("main", git2::BranchType::Local).unwrap().rename("mine", false).unwrap();
+    let gate = |event: &str| {
+        stage.write("target/event.json", event);
+        let mut command = stage.command(&["gate", "--seed", "5eed"]);
+        Ran::of(command.env("GITHUB_EVENT_PATH", stage.path("target/event.json")))
+    };
+    gate("{}").exits(0).says("no default branch is known here: compared with the parent commit");
+    // As a clone of one branch has it: what came before the last commit would pass unseen.
+    repository.remote("origin", "/nowhere").unwrap();
+    gate("{}").exits(96).says("does not know a default branch").says("cargo kopt gate BRANCH");
+    let first = repository.revparse_single("HEAD~2").unwrap().id();
+    repository.reference("refs/remotes/origin/trunk", first, false, "fetched").unwrap();
+    gate("{}").exits(96);
+    gate(r#"{"repository": {"default_branch": "trunk"}}"#).exits(100).says("alpha REGRESSED");
+    Ran::of(&mut stage.command(&["gate", "--seed", "5eed", "origin/trunk"])).exits(100).says("alpha REGRESSED");
+}
+
+#[test]
+fn workflows_know_where_in_the_repository_the_workspace_is() {
+    let stage = Stage::new();
+    let inner = crate::sandbox::Sandbox::of("bout");
+    for path in inner.files() {
+        stage.write(&format!("more/my kernels/{path}"), &inner.read(&path));
+    }
+    let mut command = stage.command(&["gate", "--init", "github"]);
+    Ran::of(command.current_dir(stage.path("more/my kernels"))).exits(0);
+    let text = stage.sandbox.read(".github/workflows/kopt-gate.yml");
+    assert!(
+        text.contains("run: cargo kopt gate --manifest-path 'more/my kernels/Cargo.toml' --inconclusive warn "),
+        "{text}"
+    );
+    for folder in ["judge", "judge.ended", "trusted", "evidence"] {
+        assert!(text.contains(&format!("            more/my kernels/target/kopt/{folder}\n")), "{folder}: {text}");
+    }
+    assert!(!text.contains(" target/kopt"), "{text}");
+}
+
+#[test]
 fn workflows_are_written_once_and_replaced_only_by_force() {
     let stage = Stage::new();
     let init = |arguments: &[&str]| {

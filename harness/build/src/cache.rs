@@ -1,8 +1,9 @@
 //! Compiling outside cargo: many candidates at once, each at most once.
 //!
 //! The key covers everything that decides the object: format, compiler, flags, the manifest, and every file and link that the
-//! compiler can read of the crate: the folder `kernels`, those of sources and header, and the include roots. System headers
-//! are covered by the compiler's version. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
+//! compiler can read of the crate: the folder `kernels`, those of sources and header, and the include roots. The compiler's own
+//! headers are covered by its version; those of libraries in the system's folders are by nothing, and after one of them is
+//! upgraded the folder has to be deleted. An entry is written beside its place and moved there when complete, so a killed build leaves nothing that
 //! could be taken for one.
 
 use std::collections::HashSet;

@@ -167,6 +167,8 @@ impl<'a> Site<'a> {
         };
         // Compilers speak the user's language otherwise, and messages are compared and searched.
         command.env("LC_ALL", "C");
+        // A `cc` that is ccache could not reach its own folders inside the walls; versions are kept here once they are compiled.
+        command.env("CCACHE_DISABLE", "1");
         for name in UNHEARD {
             command.env_remove(name);
         }

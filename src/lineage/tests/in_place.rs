@@ -156,3 +156,27 @@ fn without_commits_the_branch_and_the_index_stay() {
     assert_eq!(lineage.changes(&accepted, &ground.sources).unwrap(), Changes::default());
     assert_eq!(read(&ground.workspace.join(SOURCE)), "int faster;\n");
 }
+
+#[test]
+fn what_a_sparse_checkout_leaves_out_is_no_change() {
+    let ground = Ground::new();
+    let head = ground.head();
+    let mut index = ground.repository.index().unwrap();
+    let mut entry = index.get_path(Path::new("src/lib.rs"), 0).unwrap();
+    // As `git sparse-checkout` leaves it: marked in the index, and not there.
+    entry.flags |= 0x4000;
+    entry.flags_extended |= git2::IndexEntryExtendedFlag::SKIP_WORKTREE.bits();
+    index.add(&entry).unwrap();
+    index.write().unwrap();
+    fs::remove_file(ground.workspace.join("src/lib.rs")).unwrap();
+    assert!(survey(&ground.workspace, &[]).unwrap().dirty.is_empty());
+    let lineage = Lineage::begin(ground.in_place(&head, Some("main"))).unwrap();
+    assert_eq!(lineage.changes(&head, &ground.sources).unwrap(), Changes::default());
+    // One that is missing without that mark is deleted.
+    entry.flags_extended &= !git2::IndexEntryExtendedFlag::SKIP_WORKTREE.bits();
+    let mut index = ground.repository.index().unwrap();
+    index.add(&entry).unwrap();
+    index.write().unwrap();
+    assert_eq!(survey(&ground.workspace, &[]).unwrap().dirty, ["src/lib.rs"]);
+    assert_eq!(lineage.changes(&head, &ground.sources).unwrap().forbidden[0].path, "src/lib.rs");
+}

@@ -7,7 +7,7 @@ use kopt_schema::message::{FailureKind, Outcome, Trial};
 
 use super::Request;
 use super::tally::Tally;
-use crate::shell::{BAD, GOOD, MIND, TOLD, count, indented};
+use crate::shell::{BAD, GOOD, MIND, TOLD, count, indented, quoted};
 
 /// Failures of one kernel that are shown in full; more of them rarely say more.
 const IN_FULL: usize = 5;
@@ -72,11 +72,6 @@ fn repeat(trial: &Trial, request: &Request) -> String {
     };
     let seed = trial.seeds.last().map(|seed| format!(" --seed {seed}")).unwrap_or_default();
     format!("cargo kopt check{manifest} -p {} {} --exact{seed}", trial.kernel, quoted(&trial.name))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 const fn kind(kind: FailureKind) -> &'static str {
@@ -163,7 +158,7 @@ mod tests {
             text.contains("failure: softmax-cpu 7x13/4: wrong values\n    y[3]: expected 1\n      got 2\n"),
             "{text}"
         );
-        assert!(text.contains("repeat: cargo kopt check -p softmax-cpu '7x13/0' --exact --seed 0x2a\n"), "{text}");
+        assert!(text.contains("repeat: cargo kopt check -p softmax-cpu 7x13/0 --exact --seed 0x2a\n"), "{text}");
         assert!(text.ends_with("2 failures more: 1 × crashed, 1 × wrong values (-v shows all)\n"), "{text}");
         assert!(plain(true).contains("7x13/6: crashed"));
     }

@@ -10,7 +10,7 @@ use kopt_schema::message::{Install, Message};
 use crate::context::{self, Context};
 use crate::error::{Error, Result};
 use crate::process;
-use crate::shell::{GOOD, Shell, TOLD};
+use crate::shell::{GOOD, Shell, TOLD, quoted};
 
 /// A compiler that can be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -63,7 +63,7 @@ pub fn install(context: &Context, shell: &mut Shell, compilers: Compilers, yes: 
         return told(shell, compilers, &[], false);
     }
     let commands = commands(context, compilers)?;
-    let shown: Vec<String> = commands.iter().map(|command| quoted(command)).collect();
+    let shown: Vec<String> = commands.iter().map(|words| line(words)).collect();
     if !yes {
         shell.tell(&format!("{}\n", shown.join("\n")));
         shell.say(&format!("{TOLD}hint{TOLD:#}: with --yes they are run\n"));
@@ -123,14 +123,9 @@ fn commands(context: &Context, compilers: Compilers) -> Result<Vec<Vec<String>>>
     Ok(make.into_iter().chain([command(&[pip.as_str(), "install"], &packages)]).collect())
 }
 
-/// As a shell takes it.
-fn quoted(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=".contains(c);
-    let word = |word: &String| match word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{word}'"),
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
+/// A command as one types it.
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -140,6 +135,6 @@ mod tests {
     #[test]
     fn what_a_shell_would_expand_is_quoted() {
         let words = ["pip", "install", "nvidia-nvvm==13.0.*"].map(str::to_owned);
-        assert_eq!(quoted(&words), "pip install 'nvidia-nvvm==13.0.*'");
+        assert_eq!(line(&words), "pip install 'nvidia-nvvm==13.0.*'");
     }
 }

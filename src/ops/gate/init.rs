@@ -6,7 +6,7 @@ use kopt_schema::exit::Exit;
 use super::repository_root;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::shell::{GOOD, Shell};
+use crate::shell::{GOOD, Shell, quoted};
 
 /// A system that runs workflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -26,11 +26,11 @@ const FILES: [(&str, &str); 2] = [
 /// # Errors
 /// When there is no repository, a file is there already, or cannot be written.
 pub fn init(context: &Context, shell: &mut Shell, manifest: Option<&Utf8Path>, force: bool) -> Result<Exit> {
-    let root = repository_root(context, manifest)?;
-    let places: Vec<(Utf8PathBuf, &str)> = FILES.iter().map(|(path, text)| (root.join(path), *text)).collect();
+    let (root, inside) = repository_root(context, manifest)?;
+    let places = FILES.map(|(path, text)| (root.join(path), text_for(text, &inside)));
     // One that is as it would be written is no reason to refuse.
-    let other = |(path, text): &&(Utf8PathBuf, &str)| {
-        path.symlink_metadata().is_ok() && std::fs::read_to_string(path).ok().as_deref() != Some(*text)
+    let other = |(path, text): &&(Utf8PathBuf, String)| {
+        path.symlink_metadata().is_ok() && std::fs::read_to_string(path).ok().as_ref() != Some(text)
     };
     if let Some((path, _)) = places.iter().find(other).filter(|_| !force) {
         return Err(Error::setup(format!("`{}` is there already, and is another", context.shown(path)))
@@ -50,4 +50,14 @@ pub fn init(context: &Context, shell: &mut Shell, manifest: Option<&Utf8Path>, f
         "say in kopt-gate.yml how cargo kopt is installed, and commit both; the comment works from the default branch",
     );
     Ok(Exit::Ok)
+}
+
+/// A workflow for the workspace in the folder `inside` of the repository: steps begin at its top.
+fn text_for(text: &str, inside: &Utf8Path) -> String {
+    if inside == "" {
+        return text.to_owned();
+    }
+    let manifest = quoted(inside.join("Cargo.toml").as_str());
+    text.replace("cargo kopt gate ", &format!("cargo kopt gate --manifest-path {manifest} "))
+        .replace(" target/kopt", &format!(" {inside}/target/kopt"))
 }

@@ -298,10 +298,11 @@ fn result(scope: &GateScope, kernels: &[GateKernel], request: &Request, seconds:
     }
 }
 
-/// The folder of workflows of the repository around `manifest`.
-pub(super) fn repository_root(context: &Context, manifest: Option<&Utf8Path>) -> Result<Utf8PathBuf> {
+/// The top of the repository around `manifest`, and the workspace's folder in it.
+pub(super) fn repository_root(context: &Context, manifest: Option<&Utf8Path>) -> Result<(Utf8PathBuf, Utf8PathBuf)> {
     let workspace = Workspace::find(context, manifest)?;
     let revisions = Revisions::around(&workspace.root, &workspace.target.join("kopt/revisions"))?;
-    let depth = revisions.prefix().components().count();
-    Ok((0..depth).fold(workspace.root.clone(), |folder, _| folder.parent().map(Utf8Path::to_owned).unwrap_or(folder)))
+    let inside = revisions.prefix();
+    let top = workspace.root.ancestors().nth(inside.components().count()).unwrap_or(&workspace.root);
+    Ok((top.to_owned(), inside.to_owned()))
 }

@@ -48,7 +48,12 @@ fn between(revisions: &Revisions, github: &GitHub, base: Option<&str>, head: Rev
             return Err(not_here(&why, &name));
         }
     }
-    let Some(default) = revisions.default_branch() else {
+    let Some(default) = revisions.default_branch(github.said("/repository/default_branch")) else {
+        if revisions.is_clone() && github.event_name.is_none() {
+            // The last commit alone would be gated, and what came before it on the branch pass unseen.
+            return Err(Error::setup("this clone does not know a default branch, and no base is named")
+                .hint("name the branch that the change is for: `cargo kopt gate BRANCH`; one that is not here is FETCH_HEAD after `git fetch origin BRANCH`"));
+        }
         return match parent(revisions, &head)? {
             Some(parent) => {
                 let notes = vec!["no default branch is known here: compared with the parent commit".to_owned()];

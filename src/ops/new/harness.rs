@@ -17,7 +17,7 @@ pub struct Harness {
     pub harness: String,
     /// The same for kopt-build.
     pub build: String,
-    /// Its folder, where nobody chose it and only this machine has it.
+    /// Its folder, where only this machine has it, and nobody said so.
     pub found: Option<Utf8PathBuf>,
 }
 
@@ -29,10 +29,11 @@ impl Harness {
     pub fn find(context: &Context, given: Option<&Utf8Path>, place: &Place) -> Result<Self> {
         if let Some(given) = given {
             let folder = harness_in(&context.absolute(given))?;
-            // Written as it was given: a relative path keeps its meaning when everything is moved together.
-            return Ok(match given.is_absolute() {
-                true => Self::at(folder.clone(), folder.join("build")),
-                false => Self::at(relative(&place.folder, &folder), relative(&place.folder, &folder.join("build"))),
+            let build = folder.join("build");
+            return Ok(match (given.is_absolute(), is_together(place, &folder)) {
+                (true, _) => Self::at(folder, build),
+                (false, true) => Self::at(relative(&place.folder, &folder), relative(&place.folder, &build)),
+                (false, false) => Self { found: Some(folder.clone()), ..Self::at(folder, build) },
             });
         }
         let member = |name: &str| place.workspace.as_ref().and_then(|workspace| workspace.member(name));
@@ -53,6 +54,17 @@ impl Harness {
         let path = |folder: Utf8PathBuf| format!("path = {}", toml_edit::Value::from(folder.as_str()));
         Self { harness: path(harness), build: path(build), found: None }
     }
+}
+
+/// Whether the harness in `folder` goes wherever the new crate goes: versions of a crate are exported from its repository, where a
+/// relative path out of it leads elsewhere. Before there is a repository, the workspace will be in one.
+fn is_together(place: &Place, folder: &Utf8Path) -> bool {
+    let there = place.folder.ancestors().find(|folder| folder.is_dir());
+    let repository = there.and_then(|there| git2::Repository::discover(there).ok());
+    let top = repository.and_then(|repository| Utf8PathBuf::from_path_buf(repository.workdir()?.to_owned()).ok());
+    let top = top.or_else(|| place.workspace.as_ref().map(|workspace| workspace.root.clone()));
+    let real = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+    top.is_some_and(|top| real(folder).starts_with(real(&top)))
 }
 
 /// The folder of kopt-harness: `folder` itself, or the `harness` of a checkout.

@@ -159,7 +159,8 @@ fn tell(context: &Context, shell: &mut Shell, place: &Place, harness: &Harness, 
     }
     if let Some(harness) = &harness.found {
         shell.note(&format!(
-            "it depends on the harness in {harness}, which other machines lack; --harness takes a relative path, too"
+            "it depends on the harness in {harness}, which other machines lack; with one inside of the crate's repository --harness \
+             writes a relative path"
         ));
     }
     shell.message(&Message::Kernel(kernel.info()))

@@ -52,7 +52,10 @@ impl Place {
             Standing::Unmentioned => {
                 members::add(&mut document, &inside)
                     .ok_or_else(|| Error::setup(format!("`{manifest}`: `workspace.members` is no list")))?;
-                Some((manifest.clone(), document.to_string()))
+                // Lines come back with plain ends.
+                let new = document.to_string();
+                let new = if text.contains("\r\n") { new.replace('\n', "\r\n") } else { new };
+                Some((manifest.clone(), new))
             }
         };
         // Cargo refuses a workspace whose globs match nothing yet: the new crate may be what it waits for. A workspace

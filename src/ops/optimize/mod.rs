@@ -8,7 +8,7 @@
 mod confirm;
 pub(super) mod live;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::campaign::target::{ExecutionMode, Source};
 use kopt_schema::exit::Exit;
 
@@ -54,6 +54,11 @@ pub struct Request {
 /// When it cannot be begun, or something goes wrong in it; it can be taken up again then.
 pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Result<Exit> {
     let (workspace, kernel) = one_kernel(context, shell, request.manifest_path.clone(), request.package.as_ref())?;
+    if let Some((root, campaign)) = Home::around(&workspace.root) {
+        let here = format!("this is the worktree of the campaign `{campaign}`, in which its candidates are made");
+        let hint = format!("`cargo kopt try` judges an edit of it; another campaign begins in `{root}`");
+        return Err(Error::setup(here).hint(hint));
+    }
     let home = Home::of(&workspace.root);
     if !request.another {
         nothing_unfinished(&home, &kernel)?;
@@ -64,6 +69,9 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
         let text = std::fs::read_to_string(&path)
             .map_err(|error| Error::setup(format!("cannot read the target `{path}`")).because(&error))?;
         wishes.file = Some((context.shown(&path).to_string(), text));
+    }
+    for source in &mut wishes.proposers {
+        relate(source, &workspace.root);
     }
     let named =
         |(_, text): &(String, String)| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("proposers"));
@@ -82,11 +90,9 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     }
     warn_of_walls(shell);
     if wanted.execution_mode == ExecutionMode::InPlace && !survey.dirty.is_empty() {
-        return Err(Error::setup("the checkout has uncommitted changes")
-            .cause(survey.dirty.iter().map(|path| path.to_string()).collect::<Vec<_>>().join(", "))
-            .hint(
-                "in place, a campaign works on the files themselves: commit or stash them, or leave out --in-place",
-            ));
+        return Err(lineage::uncommitted_error(&survey.dirty).hint(
+            "in place, a campaign works on the files themselves: commit or stash them, or leave out --in-place",
+        ));
     }
     if request.dry_run {
         confirm::show(shell, &wanted)?;
@@ -104,6 +110,16 @@ pub fn optimize(context: &Context, shell: &mut Shell, request: &Request) -> Resu
     drop(campaign);
     tell(shell, &ended);
     Ok(Exit::Ok)
+}
+
+/// Patches inside the workspace are named from there: it may be moved while a campaign is paused, and records of a campaign go
+/// where other people read them.
+fn relate(source: &mut Source, root: &Utf8Path) {
+    if let Source::Patches { folder: path } | Source::Patch { file: path } = source
+        && let Ok(inside) = Utf8Path::new(path.as_str()).strip_prefix(root)
+    {
+        *path = inside.to_string();
+    }
 }
 
 /// Candidates of a campaign are whatever somebody proposes: that their compiler is not confined here is said before the first.

@@ -1,6 +1,6 @@
 //! Trend, log, attribution and report of a campaign.
 
-use kopt_schema::campaign::event::Termination;
+use kopt_schema::campaign::event::{Reason, Termination};
 use kopt_schema::manifest::{Backend, Language};
 
 use super::report_data::{
@@ -250,6 +250,28 @@ fn a_report_claims_no_more_than_was_found() {
     inflated.attribution = Some(attribute(&[contribution(Bucket::W1, 0.2)], 0.2, 0.001));
     let text = report_markdown(&inflated);
     assert!(text.contains("**Inflated** by rounds that do not count whole: 2."), "{text}");
+}
+
+#[test]
+fn rounds_in_a_row_that_nothing_explains_are_named() {
+    let told = |reasons: &[Reason]| {
+        let one = |(index, reason): (usize, &Reason)| RolledBackRound {
+            round: index as u32 + 2,
+            title: "t".to_owned(),
+            proposer: "p".to_owned(),
+            reason: *reason,
+            message: "m".to_owned(),
+            gain: None,
+        };
+        report_markdown(&Report { rolled_back: reasons.iter().enumerate().map(one).collect(), ..report() })
+    };
+    let text = told(&[Reason::Slower, Reason::Build, Reason::Noise, Reason::Slower]);
+    assert!(
+        text.contains("Rounds 2 to 5 were rolled back one after the other. The root cause is unknown for 2, 4, 5:"),
+        "{text}"
+    );
+    assert!(!told(&[Reason::Slower; 3]).contains("root cause is unknown"), "the ladder has a rung left");
+    assert!(!told(&[Reason::Build; 4]).contains("root cause is unknown"), "these say why themselves");
 }
 
 #[test]
