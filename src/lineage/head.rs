@@ -3,28 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use camino::Utf8PathBuf;
 use git2::{Oid, Repository};
 use kopt_schema::campaign::target::ExecutionMode;
 use kopt_schema::exit::Exit;
 
 use super::references::{MADE, delete_at, failed, name, point, swap, target};
-use super::survey::{Around, uncommitted};
+use super::survey::{Around, uncommitted, uncommitted_error};
 use super::worktree::link_of;
 use super::{Lineage, Place, below, compare};
 use crate::error::{Error, Result};
-
-/// Files that are named in an error, at most.
-const NAMED: usize = 5;
-
-/// That a checkout is not clean, and which files make it so.
-#[must_use]
-pub fn uncommitted_error(dirty: &[Utf8PathBuf]) -> Error {
-    let error = Error::setup("the checkout has changes that are not committed");
-    let shown = dirty.iter().take(NAMED).map(|path| format!("`{path}`"));
-    let more = (dirty.len() > NAMED).then(|| format!("and {} more", dirty.len() - NAMED));
-    shown.chain(more).fold(error, Error::cause)
-}
 
 /// Makes the branch at the base, which is marked, or takes one that stands there; and marks the base.
 pub(super) fn claim(repository: &Repository, place: &Place<'_>, base: Oid) -> Result<()> {

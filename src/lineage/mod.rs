@@ -56,8 +56,7 @@ pub use candidate::Candidate;
 pub use changes::{Changes, Forbidden};
 pub use evidence::{campaign_of, evidence_of};
 pub use forget::{Traces, abandon, forget, traces};
-pub use head::uncommitted_error;
-pub use survey::{Survey, survey};
+pub use survey::{Survey, survey, uncommitted_error};
 pub use worktree::own_folder;
 
 use crate::error::{Error, Result};

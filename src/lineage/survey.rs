@@ -15,6 +15,9 @@ use super::references::failed;
 use super::{below, compare};
 use crate::error::{Error, Result};
 
+/// Files that are named in an error, at most.
+const NAMED: usize = 5;
+
 /// Hooks that a commit by hand would run.
 const HOOKS: [&str; 2] = ["pre-commit", "commit-msg"];
 
@@ -211,6 +214,15 @@ pub(super) fn uncommitted(repository: &Repository) -> Result<(Vec<Utf8PathBuf>, 
         }
     }
     Ok((dirty, unknown))
+}
+
+/// That a checkout is not clean, and which files make it so.
+#[must_use]
+pub fn uncommitted_error(dirty: &[Utf8PathBuf]) -> Error {
+    let error = Error::setup("the checkout has changes that are not committed");
+    let shown = dirty.iter().take(NAMED).map(|path| format!("`{path}`"));
+    let more = (dirty.len() > NAMED).then(|| format!("and {} more", dirty.len() - NAMED));
+    shown.chain(more).fold(error, Error::cause)
 }
 
 /// Whether a file is missing because a sparse checkout leaves it out: the library takes such a one for deleted.

@@ -8,6 +8,7 @@ use super::attribution::Attribution;
 use super::facts::{BucketFinding, Grounds};
 use super::report_data::{AppliedRound, Cost, Report, RolledBackRound, ShapeTotal, Total};
 use super::{numbers, text, training, transfer};
+use crate::ledger;
 
 /// The whole text.
 #[must_use]
@@ -231,12 +232,11 @@ fn remaining(report: &Report) -> String {
     )
 }
 
-/// Rollbacks in a row after which a proposer has been given all there is.
-const LADDER: usize = 4;
-
-/// Where one round after the other was rolled back, and measuring has not told why.
+/// Where so many rounds were rolled back one after the other that a proposer has been given all there is, and measuring has not
+/// told why.
 fn unexplained(rounds: &[RolledBackRound]) -> String {
-    let rows = rounds.chunk_by(|one, next| next.round == one.round + 1).filter(|rows| rows.len() >= LADDER);
+    let all_is_given = |rows: &&[RolledBackRound]| ledger::ladder(rows.len() as u32) == ledger::Rung::BestKnown;
+    let rows = rounds.chunk_by(|one, next| next.round == one.round + 1).filter(all_is_given);
     let told = rows.filter_map(|rows| {
         let is_unknown = |round: &&RolledBackRound| matches!(round.reason, Reason::Slower | Reason::Noise);
         let unknown: Vec<String> = rows.iter().filter(is_unknown).map(|round| round.round.to_string()).collect();
