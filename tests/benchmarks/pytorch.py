@@ -4,16 +4,20 @@
 
 With `--queue` the helping patches of the crate's queue are applied first, to the last commit in a clone of its own.
 Needs the device, and a PyTorch that sees it. `cargo kopt bench` times the crate, cold; then PyTorch is timed, eager and
-compiled, in this process, in the rhythm of the harness: 128 MiB are overwritten before each call, so that nothing of the
-inputs is left in a cache, and calls follow each other without a rest, queued behind a kernel that waits, so that launching
-is not timed. A second goes by before the first one counts: matrix products that come after a rest run at a higher clock.
+compiled, in this process, in the rhythm of the harness: before each call 128 MiB are overwritten, with another byte each time,
+and calls take copies of their inputs in turn. Overwriting alone leaves some of what was read to leave the cache last, as
+compiled kernels read it: with the same inputs again and again, calls of a few microseconds are up to a tenth faster. Calls
+follow each other without a rest, queued behind a kernel that waits, so that launching is not timed. A second goes by before
+the first one counts: matrix products that come after a rest run at a higher clock.
 Prints a Markdown table a crate. Losses are marked.
 """
 
 import argparse
 import collections
 import contextlib
+import ctypes
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -29,6 +33,8 @@ import torch
 import torch.nn.functional as F
 
 FLUSHED = 128 << 20
+# How much the copies of a call's inputs take at most, and how many there are at most; there are two at least.
+PLACES, MOST_PLACES = 512 << 20, 256
 # Cycles a second that the device has at most: it waits rather too long for the calls to be queued.
 CLOCK = 2e9
 # How long a call is repeated before it is timed, and then timed.
@@ -74,35 +80,53 @@ def alone():
         yield
 
 
+def places(inputs):
+    """The inputs of calls that follow each other: copies, each at another place."""
+    size = sum(tensor.numel() * tensor.element_size() for tensor in inputs)
+    count = min(max(PLACES // size, 2), MOST_PLACES)
+    copies = [[tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in inputs] for _ in range(count - 1)]
+    return [inputs, *copies]
+
+
 class Clock:
     def __init__(self, calls):
         self.calls = calls
-        self.overwritten = torch.empty(FLUSHED // 4, dtype=torch.int32, device="cuda")
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.overwritten = torch.empty(FLUSHED, dtype=torch.uint8, device="cuda")
+        self.count = 0
 
-    def seconds(self, call):
-        for _ in range(3):
+    def seconds(self, calls):
+        """A second of each of these calls in turn, then what one of them takes: the median over rounds of their means."""
+        for call in calls:
             call()
         torch.cuda.synchronize()
         with alone():
             began, queueing, times = time.perf_counter(), 1e-3, []
             while time.perf_counter() - began < WARM_S + TIMED_S:
                 warm = time.perf_counter() - began >= WARM_S
-                queueing, taken = self.round(call, wait_s=1.5 * queueing)
-                times += taken if warm else []
+                queueing, taken = self.round(calls, wait_s=1.5 * queueing)
+                times += [statistics.mean(taken)] if warm else []
         return statistics.median(times)
 
-    def round(self, call, wait_s):
+    def round(self, calls, wait_s):
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(self.calls)]
         torch.cuda._sleep(int(wait_s * CLOCK))
         began = time.perf_counter()
         for start, end in events:
-            self.overwritten.zero_()
+            self.overwrite_cache()
             start.record()
-            call()
+            calls[self.count % len(calls)]()
             end.record()
         queueing = time.perf_counter() - began
         torch.cuda.synchronize()
         return queueing, [start.elapsed_time(end) / 1e3 for start, end in events]
+
+    def overwrite_cache(self):
+        self.count += 1
+        address, stream = ctypes.c_uint64(self.overwritten.data_ptr()), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self.driver.cuCtxResetPersistingL2Cache()
+        if self.driver.cuMemsetD8Async(address, ctypes.c_ubyte(self.count % 256), ctypes.c_size_t(FLUSHED), stream):
+            sys.exit("the cache could not be overwritten")
 
 
 def normal(*sizes, dtype):
@@ -266,17 +290,20 @@ def recorded(function, arguments):
 
 
 def timed(clock, function, arguments, entry, compiled):
-    if entry == "step":
-        *arguments, gradient = arguments
     if compiled:
         torch._dynamo.reset()
         function = torch.compile(function)
     if entry == "step":
-        return clock.seconds(lambda: torch.autograd.grad(function(*arguments), arguments, gradient))
+        return clock.seconds([step_of(function, *inputs) for inputs in places(arguments)])
     with torch.no_grad():
         if entry == "grouped_matmul":
-            return clock.seconds(recorded(function, arguments))
-        return clock.seconds(lambda: function(*arguments))
+            return clock.seconds([recorded(function, inputs) for inputs in places(arguments)])
+        return clock.seconds([functools.partial(function, *inputs) for inputs in places(arguments)])
+
+
+def step_of(function, *inputs):
+    *inputs, gradient = inputs
+    return lambda: torch.autograd.grad(function(*inputs), inputs, gradient)
 
 
 def micro(seconds):

@@ -30,6 +30,8 @@ const SAME_ANYWHERE: [&str; 6] = [
     "-D__has_include_next(file)=0",
     "-D__has_embed(file)=0",
 ];
+/// What libstdc++ looks for before it includes it, from version 13 on, and finds missing for that reason: it is there already.
+const INTEGERS: [&str; 2] = ["-include", "stdint.h"];
 /// What a compiler says to that in spite of [`QUIET`].
 pub(crate) const OUR_DOING: &str = "<command-line>: warning: \"__has_include";
 const QUIET: &str = "-Wno-builtin-macro-redefined";
@@ -113,6 +115,9 @@ impl Recipe {
                 QUIET.to_owned()
             });
             flags.extend(SAME_ANYWHERE.map(str::to_owned));
+            if manifest.language != Language::C {
+                flags.extend(INTEGERS.map(str::to_owned));
+            }
             flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
             // Not for the assembler, which would look there for what is not in the crate's own folder.
             flags.push(if manifest.class == Class::Native { "-iquotekernels" } else { "-Ikernels" }.to_owned());

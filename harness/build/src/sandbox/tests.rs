@@ -126,6 +126,17 @@ fn what_is_compiled_is_the_same_whatever_lies_around_and_whatever_it_asks() {
 }
 
 #[test]
+fn what_the_librarys_headers_look_for_is_there_for_them() {
+    // <cstdint> of libstdc++, from version 13 on.
+    let library = "#if __has_include(<stdint.h>)\n#include <stdint.h>\n#endif\nnamespace library { using ::int_fast8_t; }\n";
+    let ground = Ground::new(END);
+    std::fs::remove_file(ground.path("crate/kernels/softmax.c")).unwrap();
+    let source = format!("{library}#include <cstdint>\nstd::int_fast8_t number;\nextern \"C\"{END}");
+    std::fs::write(ground.path("crate/kernels/softmax.cpp"), source).unwrap();
+    assert!(ground.compile("language = \"c++\"\n").unwrap().candidate.object.is_some());
+}
+
+#[test]
 fn nothing_beside_a_source_takes_its_place() {
     for name in ["softmax.h.gch", "below/Cargo.toml"] {
         let ground = Ground::new(END);
