@@ -12,6 +12,7 @@ mod python;
 mod search;
 
 use std::process::Command;
+use std::sync::OnceLock;
 
 use camino::Utf8PathBuf;
 
@@ -57,14 +58,28 @@ impl Compiler {
 /// # Errors
 /// When there is none.
 pub fn host(cpp: bool) -> Result<Compiler, BuildError> {
+    // `cc` starts the compiler twice to find out what flags it would take, which nobody here asks. Where it is follows from
+    // the environment, which stays as it is; what lies there may be replaced at any time.
+    static PLACES: [OnceLock<Utf8PathBuf>; 2] = [const { OnceLock::new() }; 2];
+    let place = &PLACES[usize::from(cpp)];
+    let path = match place.get() {
+        Some(path) => path.clone(),
+        None => {
+            let path = place_of_host(cpp)?;
+            place.get_or_init(|| path).clone()
+        }
+    };
+    let version = version_of(&path).map_err(|error| BuildError::NoCompiler(format!("{path}: {error}")))?;
+    Ok(Compiler { path, version, roots: Vec::new(), host: None })
+}
+
+fn place_of_host(cpp: bool) -> Result<Utf8PathBuf, BuildError> {
     let (triple, host) = (target_triple(), of_cargo("HOST").unwrap_or_else(own_triple));
     let mut build = cc::Build::new();
     build.cpp(cpp).target(&triple).host(&host).opt_level(3).debug(false).cargo_metadata(false).cargo_warnings(false);
     let tool = build.try_get_compiler().map_err(|error| BuildError::NoCompiler(error.to_string()))?;
-    let path = Utf8PathBuf::from_path_buf(tool.path().to_owned())
-        .map_err(|path| BuildError::NoCompiler(format!("{} is not valid text", path.display())))?;
-    let version = version_of(&path).map_err(|error| BuildError::NoCompiler(format!("{path}: {error}")))?;
-    Ok(Compiler { path, version, roots: Vec::new(), host: None })
+    Utf8PathBuf::from_path_buf(tool.path().to_owned())
+        .map_err(|path| BuildError::NoCompiler(format!("{} is not valid text", path.display())))
 }
 
 /// libclang, which bindgen loads. Its version is in the name of the file that it is a link to.
