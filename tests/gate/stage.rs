@@ -14,6 +14,9 @@ pub const ALPHA: &str = "crates/alpha/kernels/softmax.c";
 /// And the second.
 pub const BETA: &str = "crates/beta/kernels/softmax.c";
 
+/// Begins what only the manifest of a workspace's root may have.
+const PROFILE: &str = "[profile.bench]\n";
+
 /// What equal kernels say.
 pub const MARK: &str = "TIME=1.000;";
 
@@ -27,7 +30,8 @@ impl Stage {
     /// A workspace of two kernels and its first commit, on `main`.
     pub fn new() -> Self {
         let stage = Self { sandbox: Sandbox::empty() };
-        stage.write("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"3\"\n");
+        let members = "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"3\"\n";
+        stage.write("Cargo.toml", &format!("{members}\n{PROFILE}{}", Self::fixture().1));
         stage.write("README.md", "# Kernels\n");
         stage.write(".gitignore", "/target\nopened\n");
         stage.add("alpha");
@@ -38,13 +42,20 @@ impl Stage {
         stage
     }
 
+    /// The manifest of the fixture, and what stands in its table of the profile: only a workspace's root may have that.
+    fn fixture() -> (String, String) {
+        let manifest = Sandbox::of("bout").read("Cargo.toml");
+        let (own, profile) = manifest.split_once(PROFILE).unwrap();
+        (own.to_owned(), profile.to_owned())
+    }
+
     /// A kernel crate with eight shapes.
     pub fn add(&self, name: &str) {
         let fixture = Sandbox::of("bout");
         for path in fixture.files() {
             self.write(&format!("crates/{name}/{path}"), &fixture.read(&path));
         }
-        let manifest = fixture.read("Cargo.toml").replace("name = \"bout\"", &format!("name = \"{name}\""));
+        let manifest = Self::fixture().0.replace("name = \"bout\"", &format!("name = \"{name}\""));
         let (start, rest) = manifest.split_once("shapes = [").unwrap();
         let end = rest.split_once("\n]").unwrap().1;
         self.write(&format!("crates/{name}/Cargo.toml"), &format!("{start}{EIGHT}{end}").replace("[workspace]\n", ""));
