@@ -76,7 +76,7 @@ impl Cache {
         let scratch = Scratch::new(&self.folder, UNFINISHED).map_err(BuildError::file(&self.folder))?;
         let out = scratch.path().join("out");
         let compiled = compile_recipe(&order.folder, &order.manifest, &recipe, &out);
-        if self.key(order, &recipe)? != key {
+        if self.key(order, &recipe)? != key || !recipe.still_suits(&order.folder, &order.manifest) {
             return Ok(None);
         }
         compiled?;
@@ -202,22 +202,7 @@ fn key(order: &Order, recipe: &Recipe, own: &Utf8Path) -> Result<String, BuildEr
     // Which of the files are compiled, and by which plan they are called.
     let manifest = serde_json::to_vec(&order.manifest).map_err(|error| BuildError::file("manifest")(error.into()))?;
     parts.push(manifest);
-    let mut found = Found::default();
-    // The cache itself, where it lies among the sources.
-    found.seen.extend(own.canonicalize_utf8());
-    for folder in
-        std::iter::once(order.folder.join("kernels")).chain(sandbox::of_sources(&order.folder, &order.manifest))
-    {
-        found.gather(&folder)?;
-    }
-    let named = order.manifest.sources.iter().chain([&order.manifest.header]).chain(&order.manifest.launch);
-    found.files.extend(named.map(|path| order.folder.join(path)));
-    found
-        .files
-        .extend(order.manifest.generator.iter().map(|word| order.folder.join(word)).filter(|path| path.is_file()));
-    found.files.sort();
-    found.files.dedup();
-    found.links.sort();
+    let found = Found::of(&order.folder, &order.manifest, Some(own))?;
     for (link, target) in &found.links {
         parts.extend([link.strip_prefix(&order.folder).unwrap_or(link), target].map(|path| path.as_str().into()));
     }
@@ -243,6 +228,22 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Of the crate in `folder`, without the folder `own`: a cache may lie among the sources.
+    pub(crate) fn of(folder: &Utf8Path, manifest: &Manifest, own: Option<&Utf8Path>) -> Result<Self, BuildError> {
+        let mut found = Self::default();
+        found.seen.extend(own.and_then(|own| own.canonicalize_utf8().ok()));
+        for sources in std::iter::once(folder.join("kernels")).chain(sandbox::of_sources(folder, manifest)) {
+            found.gather(&sources)?;
+        }
+        let named = manifest.sources.iter().chain([&manifest.header]).chain(&manifest.launch);
+        found.files.extend(named.map(|path| folder.join(path)));
+        found.files.extend(manifest.generator.iter().map(|word| folder.join(word)).filter(|path| path.is_file()));
+        found.files.sort();
+        found.files.dedup();
+        found.links.sort();
+        Ok(found)
+    }
+
     pub(crate) fn gather(&mut self, folder: &Utf8Path) -> Result<(), BuildError> {
         let Ok(real) = folder.canonicalize_utf8() else { return Ok(()) };
         // Nothing else is passed over, whatever it is called: what a compiler can include, it can be compiled from.

@@ -37,6 +37,10 @@ pub struct Built {
     pub remarks: String,
 }
 
+/// Said of a crate that [could ask](crate::asks).
+const HIDES_FILES: &str = "note: this crate could ask which files are there (`__has_include`): it is told that there are none, and so are the headers \
+     that it includes\n";
+
 /// Compiles the crate in `folder` into `out`, which is made. A missing GPU compiler gives a candidate without an
 /// object that says why, so that the crate still builds. The launch plan is taken as it is, for whoever makes launches of
 /// their own: a cache and a build script check it.
@@ -101,6 +105,9 @@ fn unchecked(folder: &Utf8Path, manifest: &Manifest, recipe: &Recipe, out: &Utf8
         resources: Vec::new(),
     };
     let (mut objects, mut remarks) = (Vec::new(), String::new());
+    if recipe.hides_files() {
+        remarks.push_str(HIDES_FILES);
+    }
     // For what compilers leave between their steps; gone when they are done.
     let scratch = tempfile::Builder::new().prefix(".compiling-").tempdir_in(out).map_err(BuildError::file(out))?;
     match &recipe.compiler {

@@ -11,6 +11,7 @@
 //! | [`manifest`] | the crate's table, read from disk, and the files it names |
 //! | [`compile`] | sources to a candidate: one object, always optimised, whatever the cargo profile |
 //! | `recipe` | which compiler, architecture and flags a manifest asks for |
+//! | `asks` | whether a crate's text could ask which files are there |
 //! | `triton` | Python sources to device code, and the launch plan that fits it |
 //! | `plan` | the launch plan, held against what it may name and what its launches can be |
 //! | `parameters` | what kernels take, by their PTX, against what a plan passes them |
@@ -29,6 +30,7 @@
 //! What is checked is what is timed: the object that tests and benches load is the one that is linked into (class
 //! `native`) or embedded in (class `device`) whoever depends on the crate.
 
+mod asks;
 pub mod bindings;
 pub mod cache;
 pub mod code;

@@ -4,6 +4,7 @@
 use camino::Utf8Path;
 use kopt_schema::manifest::{Class, Language, Manifest};
 
+use crate::asks;
 use crate::error::BuildError;
 use crate::sandbox;
 use crate::toolchain::{self, Compiler};
@@ -19,18 +20,13 @@ pub(crate) struct Recipe {
     pub flags: Vec<String>,
 }
 
-/// The compiler's own words for the moment, for a file's age and for whether a file is there, as constants: what was judged is
-/// what others build, on another day and among other files. A source cannot get them back: a name that is undefined once stays
-/// undefined.
-const SAME_ANYWHERE: [&str; 6] = [
-    "-D__DATE__=\"Jan-01-1970\"",
-    "-D__TIME__=\"00:00:00\"",
-    "-D__TIMESTAMP__=\"Thu-Jan-01-00:00:00-1970\"",
-    "-D__has_include(file)=0",
-    "-D__has_include_next(file)=0",
-    "-D__has_embed(file)=0",
-];
-/// What libstdc++ looks for before it includes it, from version 13 on, and finds missing for that reason: it is there already.
+/// The compiler's own words for the moment and for a file's age, as constants: what was judged is what others build, on another
+/// day. A source cannot get them back: a name that is undefined once stays undefined.
+const SAME_ANYWHERE: [&str; 3] =
+    ["-D__DATE__=\"Jan-01-1970\"", "-D__TIME__=\"00:00:00\"", "-D__TIMESTAMP__=\"Thu-Jan-01-00:00:00-1970\""];
+/// And those for whether a file is there, in a crate that [could ask](asks::could).
+const NO_FILES: [&str; 3] = ["-D__has_include(file)=0", "-D__has_include_next(file)=0", "-D__has_embed(file)=0"];
+/// What libstdc++ from version 13 on looks for before it includes it, and then finds missing: it is there already.
 const INTEGERS: [&str; 2] = ["-include", "stdint.h"];
 /// What a compiler says to that in spite of [`QUIET`].
 pub(crate) const OUR_DOING: &str = "<command-line>: warning: \"__has_include";
@@ -115,8 +111,11 @@ impl Recipe {
                 QUIET.to_owned()
             });
             flags.extend(SAME_ANYWHERE.map(str::to_owned));
-            if manifest.language != Language::C {
-                flags.extend(INTEGERS.map(str::to_owned));
+            if asks::could(folder, manifest) {
+                flags.extend(NO_FILES.map(str::to_owned));
+                if manifest.language != Language::C {
+                    flags.extend(INTEGERS.map(str::to_owned));
+                }
             }
             flags.extend(manifest.include_roots.iter().map(|root| format!("-I{root}")));
             // Not for the assembler, which would look there for what is not in the crate's own folder.
@@ -128,6 +127,16 @@ impl Recipe {
         }
         flags.extend(manifest.flags.iter().cloned());
         Ok(Self { compiler, flags })
+    }
+
+    /// Whether the crate is told that no file is there.
+    pub(crate) fn hides_files(&self) -> bool {
+        self.flags.iter().any(|flag| flag == NO_FILES[0])
+    }
+
+    /// Whether it is still the recipe for what the crate's files hold.
+    pub(crate) fn still_suits(&self, folder: &Utf8Path, manifest: &Manifest) -> bool {
+        manifest.language == Language::Triton || self.hides_files() == asks::could(folder, manifest)
     }
 }
 

@@ -126,9 +126,35 @@ fn what_is_compiled_is_the_same_whatever_lies_around_and_whatever_it_asks() {
 }
 
 #[test]
+fn who_could_ask_for_files_is_told_that_there_are_none_and_that_it_is_so() {
+    let told = |ground: &Ground, more: &str| {
+        let built = ground.compile(more).unwrap();
+        assert_eq!(
+            built.remarks.contains("there are none"),
+            built.candidate.flags.contains(&"-D__has_include(file)=0".into())
+        );
+        built.remarks.contains("there are none")
+    };
+    assert!(!told(&Ground::new(END), ""));
+    assert!(told(&Ground::new(&format!("#if __has_include(<math.h>)\n#endif{END}")), ""));
+    assert!(told(&Ground::new(END), "flags = [\"-DASK=__has_include\"]\n"));
+    // Nobody includes it, but somebody could.
+    let ground = Ground::new(END);
+    std::fs::write(ground.path("crate/kernels/table.inc"), "__has_include").unwrap();
+    assert!(told(&ground, ""));
+    // A root that the repository does not hold is as good as installed.
+    let ground = Ground::new(END);
+    std::fs::write(ground.path("beside/answers.h"), "#if __has_include(<math.h>)\n#endif\n").unwrap();
+    assert!(told(&ground, "include_roots = [\"../beside\"]\n"));
+    std::fs::create_dir(ground.path("crate/.git")).unwrap();
+    assert!(!told(&ground, "include_roots = [\"../beside\"]\n"));
+}
+
+#[test]
 fn what_the_librarys_headers_look_for_is_there_for_them() {
-    // <cstdint> of libstdc++, from version 13 on.
-    let library = "#if __has_include(<stdint.h>)\n#include <stdint.h>\n#endif\nnamespace library { using ::int_fast8_t; }\n";
+    // <cstdint> of libstdc++, from version 13 on, in a crate that could ask itself.
+    let library =
+        "#if __has_include(<stdint.h>)\n#include <stdint.h>\n#endif\nnamespace library { using ::int_fast8_t; }\n";
     let ground = Ground::new(END);
     std::fs::remove_file(ground.path("crate/kernels/softmax.c")).unwrap();
     let source = format!("{library}#include <cstdint>\nstd::int_fast8_t number;\nextern \"C\"{END}");

@@ -1,0 +1,145 @@
+//! Whether a crate's text could ask the compiler which files are there (`__has_include` and its like). What is judged must be
+//! what others build, among other files: a crate whose text could ask is told that there are none. Any other is compiled with
+//! the compiler's own answer, for the headers that are installed: those of CUDA's C++ library and of libstdc++ look for each
+//! other so, and are wrong without an answer.
+//!
+//! The word stands in the text, or in the name of a macro of an installed header that asks with it, or it is pasted together
+//! of parts that stand there. An installed macro that itself holds a part of it is not looked through. An include root outside
+//! of the repository is as good as installed: no change of the crate reaches it.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use kopt_schema::manifest::Manifest;
+
+use crate::cache::Found;
+
+/// What all of the compiler's words for it have in common, and macros that are made of them.
+const WORDS: [&[u8]; 2] = [b"has_include", b"has_embed"];
+
+/// Whether any text that a compiler can read of the crate could ask, or a flag that the manifest adds.
+pub(crate) fn could(folder: &Utf8Path, manifest: &Manifest) -> bool {
+    let Ok(found) = Found::of(folder, manifest, None) else { return true };
+    let mut parts = WORDS.map(Parts::of);
+    let mut text = |bytes: &[u8]| parts.iter_mut().for_each(|parts| names(bytes).for_each(|name| parts.add(&name)));
+    manifest.flags.iter().for_each(|flag| text(flag.as_bytes()));
+    let outside = outside(folder, manifest);
+    let own = found.files.iter().filter(|file| !outside.iter().any(|root| file.starts_with(root)));
+    // What cannot be read here, a compiler cannot read either.
+    own.filter_map(|file| std::fs::read(file).ok()).for_each(|bytes| text(&joined(&bytes)));
+    parts.iter().any(Parts::make_the_word)
+}
+
+/// Include roots outside of the repository that the crate is in.
+fn outside(folder: &Utf8Path, manifest: &Manifest) -> Vec<Utf8PathBuf> {
+    let Ok(real) = folder.canonicalize_utf8() else { return Vec::new() };
+    let Some(repository) = real.ancestors().find(|above| above.join(".git").exists()) else { return Vec::new() };
+    let is_outside = |root: &Utf8PathBuf| root.canonicalize_utf8().is_ok_and(|root| !root.starts_with(repository));
+    manifest.include_roots.iter().map(|root| folder.join(root)).filter(is_outside).collect()
+}
+
+/// The text with lines that a backslash continues in one piece, as a compiler reads it.
+fn joined(text: &[u8]) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let whole = line.trim_ascii_end();
+        // `??/` is another spelling of the backslash.
+        match whole.strip_suffix(b"\\").or_else(|| whole.strip_suffix(b"??/")).filter(|_| line.ends_with(b"\n")) {
+            Some(continued) => lines.extend_from_slice(continued),
+            None => lines.extend_from_slice(line),
+        }
+    }
+    lines
+}
+
+/// The names in a text, and what else is made of their characters, in small letters.
+fn names(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+    text.split(move |byte| !is_part(byte)).filter(|name| !name.is_empty()).map(<[u8]>::to_ascii_lowercase)
+}
+
+/// How far names go in making a word when they are put one after the other.
+struct Parts {
+    word: &'static [u8],
+    /// A name has all of it.
+    whole: bool,
+    /// By length: a name ends with so much of its beginning.
+    begins: Vec<bool>,
+    /// A name is the word between two places.
+    middle: Vec<(usize, usize)>,
+    /// By place: a name begins with all that follows.
+    ends: Vec<bool>,
+}
+
+impl Parts {
+    fn of(word: &'static [u8]) -> Self {
+        let none = vec![false; word.len()];
+        Self { word, whole: false, begins: none.clone(), middle: Vec::new(), ends: none }
+    }
+
+    fn add(&mut self, name: &[u8]) {
+        let word = self.word;
+        self.whole |= name.windows(word.len()).any(|part| part == word);
+        for place in 1..word.len() {
+            let (beginning, rest) = word.split_at(place);
+            self.begins[place] |= name.ends_with(beginning);
+            self.ends[place] |= name.starts_with(rest);
+            if rest.len() > name.len() && rest.starts_with(name) && !self.middle.contains(&(place, place + name.len()))
+            {
+                self.middle.push((place, place + name.len()));
+            }
+        }
+    }
+
+    fn make_the_word(&self) -> bool {
+        let mut reached = self.begins.clone();
+        for place in 1..self.word.len() {
+            for (_, to) in
+                self.middle.iter().filter(|(from, _)| *from == place && reached[place]).copied().collect::<Vec<_>>()
+            {
+                reached[to] = true;
+            }
+        }
+        self.whole || reached.iter().zip(&self.ends).any(|(reached, ends)| *reached && *ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Parts, WORDS, joined, names};
+
+    fn could(text: &str) -> bool {
+        WORDS.into_iter().any(|word| {
+            let mut parts = Parts::of(word);
+            names(&joined(text.as_bytes())).for_each(|name| parts.add(&name));
+            parts.make_the_word()
+        })
+    }
+
+    #[test]
+    fn whoever_has_the_word_or_parts_that_make_it_could_ask() {
+        let asks = [
+            "#if __has_include(\"../target\")",
+            "#if __has_include_next(<x.h>)",
+            "#if _CCCL_HAS_INCLUDE(<x.h>)",
+            "#if __has_\\\ninclude(\"x\")",
+            "#if __has_\\  \r\ninclude(\"x\")",
+            "#if __has_??/\ninclude(\"x\")",
+            "#include <math.h>\n#define ask CONCAT(__has_, x)",
+            "JOIN(__h, as_inc, lude)",
+            "JOIN(__h, a, s, _, i, nclude_next)",
+            "__has_embed(\"x\")",
+            "JOIN(__has, _, embed)",
+        ];
+        for text in asks {
+            assert!(could(text), "{text}");
+        }
+        let does_not = [
+            "#include <math.h>\nint batch, a, s, length, has;\n#define JOIN(x, y) x ## y",
+            "#include <cub/block/block_reduce.cuh>\n__shared__ float partials[32]; // each warp has its own, and includes it",
+            "#if __has_builtin(__builtin_expect) && __has_cpp_attribute(nodiscard)",
+            "include the whole of what has been included as is",
+        ];
+        for text in does_not {
+            assert!(!could(text), "{text}");
+        }
+    }
+}
