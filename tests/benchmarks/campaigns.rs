@@ -202,7 +202,7 @@ fn said(root: &Utf8Path, kernel: &str) -> Result<Vec<PatchTruth>, Failure> {
         if patch.ends_with(".patch") {
             let header = PatchHeader::parse(&std::fs::read_to_string(entry.path())?)?;
             let truth = header.truth.ok_or_else(|| format!("{patch}: no Truth"))?;
-            truths.push(PatchTruth { patch, truth, launches: 0, aggregate: None, shapes: Vec::new() });
+            truths.push(PatchTruth { patch, truth, launches: 0, date: None, aggregate: None, shapes: Vec::new() });
         }
     }
     truths.sort_by(|one, other| one.patch.cmp(&other.patch));

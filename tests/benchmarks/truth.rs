@@ -123,15 +123,22 @@ impl Queue {
         let (mut device, mut date) = (String::new(), String::new());
         for patch in queue::apply_all(&self.folder, scratch)? {
             let truth = patch.truth;
-            let mut row =
-                PatchTruth { patch: patch.name.clone(), truth, launches: 0, aggregate: None, shapes: Vec::new() };
+            let mut row = PatchTruth {
+                patch: patch.name.clone(),
+                truth,
+                launches: 0,
+                date: None,
+                aggregate: None,
+                shapes: Vec::new(),
+            };
             let wanted = arguments.patch.as_deref().is_none_or(|part| row.patch.contains(part));
             if wanted && matches!(truth, Truth::Helps | Truth::Slower | Truth::NoOp) {
                 let (old, new) = (cache.candidate(&order(&patch.before))?, cache.candidate(&order(&patch.after))?);
                 let rows = self.rows(&patch, &old, &new, arguments)?;
                 device = rows.last().map(|row| row.device.clone()).unwrap_or_default();
                 // The day of the latest launch: all of them may be on file.
-                date = rows.iter().map(|row| row.date.clone()).chain([date]).max().unwrap_or_default();
+                row.date = rows.iter().map(|row| row.date.clone()).max();
+                date = row.date.clone().into_iter().chain([date]).max().unwrap_or_default();
                 self.summarise(&rows, &mut row);
             }
             if let Some(gain) = row.aggregate {
@@ -151,6 +158,9 @@ impl Queue {
             return Ok(());
         }
         let also: String = arguments.also.iter().map(|key| format!(" --also {key}")).collect();
+        for row in &mut truths {
+            row.date.take_if(|day| *day == date);
+        }
         let (package, launches) = (&self.package, arguments.launches);
         let here = MachineTruth {
             device,

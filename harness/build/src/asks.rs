@@ -7,6 +7,8 @@
 //! of parts that stand there. An installed macro that itself holds a part of it is not looked through. An include root outside
 //! of the repository is as good as installed: no change of the crate reaches it.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use kopt_schema::manifest::Manifest;
 
@@ -18,14 +20,24 @@ const WORDS: [&[u8]; 2] = [b"has_include", b"has_embed"];
 /// Whether any text that a compiler can read of the crate could ask, or a flag that the manifest adds.
 pub(crate) fn could(folder: &Utf8Path, manifest: &Manifest) -> bool {
     let Ok(found) = Found::of(folder, manifest, None) else { return true };
-    let mut parts = WORDS.map(Parts::of);
-    let mut text = |bytes: &[u8]| parts.iter_mut().for_each(|parts| names(bytes).for_each(|name| parts.add(&name)));
-    manifest.flags.iter().for_each(|flag| text(flag.as_bytes()));
     let outside = outside(folder, manifest);
     let own = found.files.iter().filter(|file| !outside.iter().any(|root| file.starts_with(root)));
     // What cannot be read here, a compiler cannot read either.
-    own.filter_map(|file| std::fs::read(file).ok()).for_each(|bytes| text(&joined(&bytes)));
-    parts.iter().any(Parts::make_the_word)
+    let mut texts: Vec<Vec<u8>> = own.filter_map(|file| std::fs::read(file).ok()).map(|text| joined(&text)).collect();
+    texts.extend(manifest.flags.iter().map(|flag| flag.as_bytes().to_vec()));
+    can_make_any(&texts)
+}
+
+fn can_make_any(texts: &[Vec<u8>]) -> bool {
+    let all = || texts.iter().flat_map(|text| names(text));
+    // In whatever way it is made, one name has its underscore: most crates have none of these, and are done with.
+    let has_the_middle =
+        |word: &&[u8]| all().any(|name| name.contains(&b'_') && Parts::of(word).bridged_by(&name.to_ascii_lowercase()));
+    WORDS.iter().filter(|word| has_the_middle(word)).any(|word| {
+        let mut parts = Parts::of(word);
+        all().for_each(|name| parts.add(&name.to_ascii_lowercase()));
+        parts.make_the_word()
+    })
 }
 
 /// Include roots outside of the repository that the crate is in.
@@ -50,53 +62,59 @@ fn joined(text: &[u8]) -> Vec<u8> {
     lines
 }
 
-/// The names in a text, and what else is made of their characters, in small letters.
-fn names(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+/// The names in a text, and what else is made of their characters.
+fn names(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
-    text.split(move |byte| !is_part(byte)).filter(|name| !name.is_empty()).map(<[u8]>::to_ascii_lowercase)
+    text.split(move |byte| !is_part(byte)).filter(|name| !name.is_empty())
 }
 
 /// How far names go in making a word when they are put one after the other.
-struct Parts {
-    word: &'static [u8],
+struct Parts<'a> {
+    word: &'a [u8],
     /// A name has all of it.
     whole: bool,
     /// By length: a name ends with so much of its beginning.
     begins: Vec<bool>,
-    /// A name is the word between two places.
-    middle: Vec<(usize, usize)>,
+    /// A name is what stands between two of its places.
+    middles: BTreeSet<(usize, usize)>,
     /// By place: a name begins with all that follows.
     ends: Vec<bool>,
 }
 
-impl Parts {
-    fn of(word: &'static [u8]) -> Self {
+impl<'a> Parts<'a> {
+    fn of(word: &'a [u8]) -> Self {
         let none = vec![false; word.len()];
-        Self { word, whole: false, begins: none.clone(), middle: Vec::new(), ends: none }
+        Self { word, whole: false, begins: none.clone(), middles: BTreeSet::new(), ends: none }
     }
 
     fn add(&mut self, name: &[u8]) {
-        let word = self.word;
-        self.whole |= name.windows(word.len()).any(|part| part == word);
-        for place in 1..word.len() {
-            let (beginning, rest) = word.split_at(place);
+        self.whole |= name.windows(self.word.len()).any(|part| part == self.word);
+        for place in 1..self.word.len() {
+            let (beginning, rest) = self.word.split_at(place);
             self.begins[place] |= name.ends_with(beginning);
             self.ends[place] |= name.starts_with(rest);
-            if rest.len() > name.len() && rest.starts_with(name) && !self.middle.contains(&(place, place + name.len()))
-            {
-                self.middle.push((place, place + name.len()));
+            if name.len() < rest.len() && rest.starts_with(name) {
+                self.middles.insert((place, place + name.len()));
             }
         }
     }
 
+    /// Whether this name alone has the word's underscore where the word has it.
+    fn bridged_by(mut self, name: &[u8]) -> bool {
+        self.add(name);
+        let at = self.word.iter().position(|byte| *byte == b'_').unwrap_or(0);
+        let over = |(from, to): &(usize, usize)| *from <= at && at < *to;
+        self.whole
+            || self.begins[at + 1..].contains(&true)
+            || self.ends[..=at].contains(&true)
+            || self.middles.iter().any(over)
+    }
+
     fn make_the_word(&self) -> bool {
         let mut reached = self.begins.clone();
-        for place in 1..self.word.len() {
-            for (_, to) in
-                self.middle.iter().filter(|(from, _)| *from == place && reached[place]).copied().collect::<Vec<_>>()
-            {
-                reached[to] = true;
-            }
+        // In the order of their places.
+        for (from, to) in &self.middles {
+            reached[*to] |= reached[*from];
         }
         self.whole || reached.iter().zip(&self.ends).any(|(reached, ends)| *reached && *ends)
     }
@@ -104,14 +122,10 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parts, WORDS, joined, names};
+    use super::{can_make_any, joined};
 
     fn could(text: &str) -> bool {
-        WORDS.into_iter().any(|word| {
-            let mut parts = Parts::of(word);
-            names(&joined(text.as_bytes())).for_each(|name| parts.add(&name));
-            parts.make_the_word()
-        })
+        can_make_any(&[joined(text.as_bytes())])
     }
 
     #[test]

@@ -142,6 +142,9 @@ pub struct PatchTruth {
     pub truth: Truth,
     /// Pairs of fresh processes behind the figures; 0 where the patch cannot be timed.
     pub launches: usize,
+    /// The day of the last of these, where it is not that of the whole queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
     /// Geometric mean over the shapes.
     pub aggregate: Option<Gain>,
     /// Each shape.
