@@ -6,7 +6,7 @@ With `--queue` the helping patches of the crate's queue are applied first, to th
 Needs the device, and a PyTorch that sees it. `cargo kopt bench` times the crate, cold; then PyTorch is timed, eager and
 compiled, in this process, in the rhythm of the harness: before each call 128 MiB are overwritten, with another byte each time,
 and calls take copies of their inputs in turn. Overwriting alone leaves some of what was read to leave the cache last, as
-compiled kernels read it: with the same inputs again and again, calls of a few microseconds are up to a tenth faster. Calls
+compiled kernels read it: with the same inputs again and again, such a call of 4.9 microseconds took 4.6. Calls
 follow each other without a rest, queued behind a kernel that waits, so that launching is not timed. A second goes by before
 the first one counts: matrix products that come after a rest run at a higher clock.
 Prints a Markdown table a crate. Losses are marked.
