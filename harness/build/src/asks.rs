@@ -3,9 +3,10 @@
 //! the compiler's own answer, for the headers that are installed: those of CUDA's C++ library and of libstdc++ look for each
 //! other so, and are wrong without an answer.
 //!
-//! The word stands in the text, or in the name of a macro of an installed header that asks with it, or it is pasted together
-//! of parts that stand there. An installed macro that itself holds a part of it is not looked through. An include root outside
-//! of the repository is as good as installed: no change of the crate reaches it.
+//! The word stands in the text, or in the name of a macro of an installed header that asks with it, or it is put together of
+//! parts that stand there: by pasting, or over the end of a line that a backslash continues. An installed macro that itself holds
+//! a part of it is not looked through. An include root outside of the repository is as good as installed: no change of the crate
+//! reaches it.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ pub(crate) fn could(folder: &Utf8Path, manifest: &Manifest) -> bool {
     let outside = outside(folder, manifest);
     let own = found.files.iter().filter(|file| !outside.iter().any(|root| file.starts_with(root)));
     // What cannot be read here, a compiler cannot read either.
-    let mut texts: Vec<Vec<u8>> = own.filter_map(|file| std::fs::read(file).ok()).map(|text| joined(&text)).collect();
+    let mut texts: Vec<Vec<u8>> = own.filter_map(|file| std::fs::read(file).ok()).collect();
     texts.extend(manifest.flags.iter().map(|flag| flag.as_bytes().to_vec()));
     can_make_any(&texts)
 }
@@ -46,20 +47,6 @@ fn outside(folder: &Utf8Path, manifest: &Manifest) -> Vec<Utf8PathBuf> {
     let Some(repository) = real.ancestors().find(|above| above.join(".git").exists()) else { return Vec::new() };
     let is_outside = |root: &Utf8PathBuf| root.canonicalize_utf8().is_ok_and(|root| !root.starts_with(repository));
     manifest.include_roots.iter().map(|root| folder.join(root)).filter(is_outside).collect()
-}
-
-/// The text with lines that a backslash continues in one piece, as a compiler reads it.
-fn joined(text: &[u8]) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let whole = line.trim_ascii_end();
-        // `??/` is another spelling of the backslash.
-        match whole.strip_suffix(b"\\").or_else(|| whole.strip_suffix(b"??/")).filter(|_| line.ends_with(b"\n")) {
-            Some(continued) => lines.extend_from_slice(continued),
-            None => lines.extend_from_slice(line),
-        }
-    }
-    lines
 }
 
 /// The names in a text, and what else is made of their characters.
@@ -122,10 +109,10 @@ impl<'a> Parts<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{can_make_any, joined};
+    use super::can_make_any;
 
     fn could(text: &str) -> bool {
-        can_make_any(&[joined(text.as_bytes())])
+        can_make_any(&[text.as_bytes().to_vec()])
     }
 
     #[test]
