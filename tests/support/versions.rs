@@ -38,8 +38,13 @@ const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> 
 
 /// Decisions on a processor.
 pub const PROCESSOR: Kind = Kind {
-    now: "d1fd7f0d5490",
+    now: "504b355cbae6",
     earlier: &[
+        all(
+            "d1fd7f0d5490",
+            "since then both sides of a trace are loaded at the same time, as those of a launch are, before any call is made; and how many trials share a process, \
+                 which on a processor is one, goes by their memory",
+        ),
         all(
             "01402b8e84fd",
             "since then a confirmation of a gain that has begun is brought to its first look where the time is over; those of before that were cut off there do \
@@ -150,8 +155,13 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "0bd4f9cfb867",
+    now: "0e8461fea4e7",
     earlier: &[
+        all(
+            "0bd4f9cfb867",
+            "as on a processor since d1fd7f0d5490, but that large trials share processes, too; and a trace has what its contents come from in common with the \
+                 launches, instead of a copy: nothing that is timed has changed",
+        ),
         all("193a212ab976", "as on a processor since ccaf9586d6bc"),
         all("5b97419b6766", "as on a processor since 7369e7e32415; nobody was called a violation in these"),
         all("d5300ec91b21", "as on a processor since 8a47dbf215ab"),
@@ -206,8 +216,9 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "1b85e30ddbc3",
+    now: "42b0ad817946",
     earlier: &[
+        decisions("1b85e30ddbc3", "as on a processor since d1fd7f0d5490"),
         decisions(
             "6438aaff33d0",
             "since then a machine on which a kernel cannot be compiled for the sanitizers, or no program runs under them, is told apart from what they find: these \
@@ -267,8 +278,9 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "a76d8d20311e",
+    now: "6f34373a2a04",
     earlier: &[
+        decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867: none of these is found by large trials"),
         decisions("aeb0c1344a15", "as on a processor since 6438aaff33d0"),
         decisions("0020c02fd1b2", "as on a processor since 55c0390730be: none is refused by its records"),
         decisions("28f176972255", "as on a processor since 202f9316b507"),

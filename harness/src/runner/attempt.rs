@@ -31,10 +31,22 @@ impl<'a> Attempt<'a> {
     }
 }
 
+/// Attempts that share a process at most, and bytes of their buffers, if that is more than one.
+const TOGETHER: usize = 32;
+const TOGETHER_BYTES: usize = 512 << 20;
+
 /// How many attempts of a trial may share a process. Where all that runs of a candidate runs on the device, a process is
-/// worth nothing but its context, and making that takes longer than a small trial; code on the host gets one of its own.
+/// worth nothing but its context. Drivers make one context after the other, whoever asks, in a tenth of a second each: longer than
+/// most trials take. Code on the host gets a process of its own.
 pub(crate) fn together(candidate: &Loaded, spec: &TrialSpec) -> usize {
-    if candidate.class == Class::Device && !spec.heavy { 32 } else { 1 }
+    most_together(candidate.class, spec.bytes)
+}
+
+fn most_together(class: Class, bytes: usize) -> usize {
+    match class {
+        Class::Device => (TOGETHER_BYTES / bytes.max(1)).clamp(1, TOGETHER),
+        Class::Native | Class::Launcher => 1,
+    }
 }
 
 /// Attempts in a process of their own, and every element of every output compared. The first that fails, and why.
@@ -218,4 +230,19 @@ fn explain(loss: Loss, contestant: &Contestant, number: usize, arena: &Arena) ->
         _ => (FailureKind::OutOfBounds, format!("touched memory outside its buffers, {place}")),
     };
     Loss { kind, message, ..loss }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_on_a_device_shares_a_process_as_far_as_its_memory_allows() {
+        let device = |mebibytes: usize| most_together(Class::Device, mebibytes << 20);
+        assert_eq!([0, 1, 16].map(device), [32; 3]);
+        assert_eq!([17, 128, 256, 512, 4096].map(device), [30, 4, 2, 1, 1]);
+        for class in [Class::Native, Class::Launcher] {
+            assert_eq!(most_together(class, 0), 1, "{class:?}: code on the host may keep what it has seen");
+        }
+    }
 }

@@ -111,7 +111,15 @@ mod tests {
 
     fn spec(layout: &'static EntryLayout, name: &str, heavy: bool) -> TrialSpec {
         let distribution = Distribution::Uniform;
-        TrialSpec { name: name.to_owned(), layout, forward: &FORWARD, sizes: Sizes::Random, distribution, heavy }
+        TrialSpec {
+            name: name.to_owned(),
+            layout,
+            forward: &FORWARD,
+            sizes: Sizes::Random,
+            distribution,
+            bytes: 0,
+            heavy,
+        }
     }
 
     fn names(batches: &[Batch]) -> Vec<String> {

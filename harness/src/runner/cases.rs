@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use kopt_schema::manifest::{Manifest, Shape};
 
 use crate::distribution::Distribution;
-use crate::kernel::{Case, Kernel};
+use crate::kernel::{Buffer, Case, Kernel};
 use crate::package::{EntryLayout, Package};
 use crate::tensor::Draw;
 
@@ -50,6 +50,8 @@ pub(crate) struct TrialSpec {
     pub forward: &'static EntryLayout,
     pub sizes: Sizes,
     pub distribution: Distribution,
+    /// Bytes of its buffers; of a shape that nobody knows yet, of the one that it is close to, or none.
+    pub bytes: usize,
     pub heavy: bool,
 }
 
@@ -121,6 +123,13 @@ pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest
     for layout in layouts.iter().copied() {
         let forward = layouts[0];
         let mut push = |case: &str, sizes: &Sizes, distributions: &[Distribution], heavy: bool| {
+            let bytes = match sizes {
+                Sizes::Given(shape) | Sizes::Near(shape) => {
+                    let case = Case { shape: shape.clone(), dtype: manifest.dtype };
+                    kernel.buffers(layout.symbol, &case).iter().map(Buffer::bytes).sum()
+                }
+                Sizes::Random => 0,
+            };
             for distribution in distributions {
                 let name = format!("{}/{case}/{}", layout.symbol, distribution.name());
                 specs.push(TrialSpec {
@@ -129,6 +138,7 @@ pub(crate) fn trials(package: &Package, kernel: &dyn Kernel, manifest: &Manifest
                     forward,
                     sizes: sizes.clone(),
                     distribution: *distribution,
+                    bytes,
                     heavy,
                 });
             }

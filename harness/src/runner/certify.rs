@@ -170,7 +170,7 @@ impl Certification<'_> {
             let name = format!("{}/{}/{}", self.layout.symbol, self.case.shape.name, distribution.name());
             let sizes = Sizes::Given(self.case.shape.clone());
             let (layout, forward, distribution) = (self.layout, self.forward, *distribution);
-            let spec = TrialSpec { name, layout, forward, sizes, distribution, heavy: false };
+            let spec = TrialSpec { name, layout, forward, sizes, distribution, bytes: 0, heavy: false };
             let attempt = Attempt { spec: &spec, case: self.case.clone(), seed: self.seed };
             let called = correctness::called(self.kernel, self.manifest, candidate, &attempt);
             let (arena, expected) = match called {

@@ -46,8 +46,6 @@ const PLACES: usize = 256;
 pub(crate) struct Deck {
     blueprint: Blueprint,
     store: Box<dyn Store>,
-    /// The device whose memory it is in.
-    table: Option<Arc<Table>>,
     entries: Vec<Entry>,
     bases: usize,
     dealt: Vec<Option<Deal>>,
@@ -89,13 +87,15 @@ impl Deck {
         let variants = bases::variants(&blueprint, &axes, &entries);
         let backend = table.map_or(Backend::Cpu, |table| table.device.driver.backend());
         let bases = bases::draw(&mut entries, kernel, backend, case, variants, &mut Draw::new(seed, "bases"))?;
-        let store = store(table, &blueprint, contestants, &entries)?;
+        let store: Box<dyn Store> = match table {
+            Some(table) => Box::new(Device::new(table, &blueprint, contestants, &entries)?),
+            None => Box::new(Host::new(blueprint.clone(), contestants)?),
+        };
         let mut cost = entries.iter().map(|entry| entry.cost).fold(Cost::default(), |a, b| a + b);
         // A weight that several entries read is flushed once, before the first: the others may find it in the caches.
         cost.bytes_read = (cost.bytes_read - blueprint.repeated() as f64).max(0.0);
         let (dealt, seen, holders) = (vec![None; places], HashSet::new(), vec![Vec::new(); contestants]);
-        let table = table.map(Arc::clone);
-        Ok(Self { blueprint, store, table, entries, bases, dealt, axes, seen, holders, cost })
+        Ok(Self { blueprint, store, entries, bases, dealt, axes, seen, holders, cost })
     }
 
     pub(crate) fn places(&self) -> usize {
@@ -344,17 +344,4 @@ impl Deck {
             }
         }
     }
-}
-
-/// The memory of a deck, on the table's device if there is a table.
-fn store(
-    table: Option<&Arc<Table>>,
-    blueprint: &Blueprint,
-    contestants: usize,
-    entries: &[Entry],
-) -> Result<Box<dyn Store>, Loss> {
-    Ok(match table {
-        Some(table) => Box::new(Device::new(table, blueprint, contestants, entries)?),
-        None => Box::new(Host::new(blueprint.clone(), contestants)?),
-    })
 }

@@ -11,7 +11,7 @@ use kopt_schema::message::FailureKind;
 
 use super::clock::Taken;
 use super::watch::{self, Watch};
-use super::{Entrant, INCUMBENT, Judge};
+use super::{Entrant, INCUMBENT, Judge, ready};
 use crate::runner::backend::gpu::gauge::Gauge;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::runner::processor;
@@ -111,7 +111,7 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, shapes: &[String])
     launch.end(begun, seed, started, outputs, cases)
 }
 
-/// Starts the processes in the order given, and gets all of them ready at once: loading is slow on a GPU.
+/// Starts the processes in the order given, and gets all of them ready at once.
 /// Then they stay on one processor, which is returned, where that can be had.
 fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Runner>, Option<usize>), Forfeit> {
     let forfeit = |contestant: usize| move |loss: Loss| super::forfeit(contestant, None, loss);
@@ -124,15 +124,11 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Run
         runners.push((*contestant, Runner { contestant: process, watch, outputs: outputs[*contestant] }));
     }
     runners.sort_by_key(|(contestant, _)| *contestant);
-    let ready: Result<Vec<()>, Forfeit> = std::thread::scope(|scope| {
-        let prepare = |(contestant, runner): &mut (usize, Runner)| {
-            prepare(judge, &judge.entrants[*contestant], &mut runner.contestant).map_err(forfeit(*contestant))
-        };
-        let threads: Vec<_> = runners.iter_mut().map(|runner| scope.spawn(move || prepare(runner))).collect();
-        let lost = |_| Err(forfeit(0)(Loss::new(FailureKind::Setup, "a starting thread was lost")));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+    let ready = ready::at_once(&mut runners, |contestant, runner| {
+        let shapes = judge.decks.iter().zip(&judge.cases);
+        ready::prepare(judge, shapes, &judge.entrants[contestant], &mut runner.contestant)
     });
-    ready?;
+    ready.map_err(|(contestant, loss)| forfeit(contestant)(loss))?;
     // What loading and mapping took is no work while it was to wait.
     runners.iter_mut().for_each(|(_, runner)| runner.watch = Watch::new(runner.contestant.id()));
     let mut processor = None;
@@ -142,17 +138,6 @@ fn start(judge: &Judge, started: &[usize], outputs: &[usize]) -> Result<(Vec<Run
         runners.iter().for_each(|(_, runner)| runner.contestant.halt());
     }
     Ok((runners.into_iter().map(|(_, runner)| runner).collect(), processor))
-}
-
-/// Loads a contestant's candidate and maps the memory of every shape.
-fn prepare(judge: &Judge, entrant: &Entrant, contestant: &mut Contestant) -> Result<(), Loss> {
-    let symbols: Vec<String> = judge.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
-    contestant.load(&entrant.candidate, judge.manifest.backend, &symbols)?;
-    for (deck, case) in judge.decks.iter().zip(&judge.cases) {
-        let wire = deck.wire(judge.kernel, case, &entrant.candidate);
-        contestant.attach(wire.map_err(|error| Loss::new(FailureKind::Setup, error))?)?;
-    }
-    Ok(())
 }
 
 impl Launch<'_> {

@@ -8,6 +8,7 @@
 //! | `deal` | a content under the operator's symmetries |
 //! | `deck` | the memory of a shape, fresh contents with known results, and what must not change |
 //! | `launch` | one launch: fresh processes through every shape, in random orders |
+//! | `ready` | a process with its candidate and its memory |
 //! | `trace` | steps of a training run, and what repetition is worth |
 //! | `watch` | what a contestant's process does besides answering |
 //!
@@ -20,6 +21,7 @@ mod clock;
 mod deal;
 mod deck;
 mod launch;
+mod ready;
 mod trace;
 mod watch;
 

@@ -8,13 +8,13 @@
 use std::time::{Duration, Instant};
 
 use kopt_schema::bout::{Forfeit, Probe, STEPS, TraceRecord, TraceSide, TracedCall};
-use kopt_schema::message::FailureKind;
 use kopt_schema::wire::Request;
 
 use super::Judge;
 use super::clock::{self, Taken};
 use super::deck::Deck;
 use super::launch::CHECKED_ONE_IN;
+use super::ready;
 use crate::runner::contestant::{Contestant, Loss};
 use crate::runner::{prepare, processor};
 use crate::tensor::Draw;
@@ -75,15 +75,10 @@ pub(super) fn run(judge: &mut Judge, seed: &str, number: u64, case: &str) -> Res
             deck.map_err(|loss| Stopped::Failed(loss.message))?
         }
     };
-    let mut contestants: Vec<(usize, Contestant)> = Vec::new();
-    for side in order(&mut draw) {
-        contestants.push((side, start(judge, &deck, index, side)?));
-    }
-    contestants.sort_by_key(|(side, _)| *side);
+    let contestants = start(judge, &deck, index, &order(&mut draw))?;
     if judge.halts() {
-        processor::keep_here(&contestants.iter().map(|(_, contestant)| contestant.id()).collect::<Vec<_>>());
+        processor::keep_here(&contestants.iter().map(Contestant::id).collect::<Vec<_>>());
     }
-    let contestants = contestants.into_iter().map(|(_, contestant)| contestant).collect();
     let sides = (0..SIDES).map(|side| TraceSide { entries: names(judge, side), uses: Vec::new(), calls: Vec::new() });
     let (sides, taken) = (sides.collect(), Taken::new(SIDES));
     let mut trace = Trace { judge: &*judge, case: index, deck, contestants, draw, sides, taken, found: false };
@@ -103,24 +98,25 @@ fn names(judge: &Judge, side: usize) -> Vec<String> {
     prepare.chain(judge.layouts.iter().map(|layout| layout.symbol.to_owned())).collect()
 }
 
-/// A fresh process for a contestant, ready to call.
-fn start(judge: &Judge, deck: &Deck, case: usize, side: usize) -> Result<Contestant, Forfeit> {
-    let name = judge.cases[case].shape.name.clone();
-    let begin = || {
-        let candidate = &judge.entrants[side].candidate;
-        let mut contestant = Contestant::spawn(&[deck.files(side)])?;
+/// Fresh processes for these sides, started in this order and returned in that of the sides, ready to call.
+fn start(judge: &Judge, deck: &Deck, case: usize, sides: &[usize]) -> Result<Vec<Contestant>, Forfeit> {
+    let forfeit = |side: usize, loss| super::forfeit(side, Some(judge.cases[case].shape.name.clone()), loss);
+    let mut started = Vec::new();
+    for side in sides {
+        let mut contestant = Contestant::spawn(&[deck.files(*side)]).map_err(|loss| forfeit(*side, loss))?;
         contestant.memory = judge.bout.memory;
-        let symbols: Vec<String> = judge.layouts.iter().map(|layout| layout.symbol.to_owned()).collect();
-        contestant.load(candidate, judge.manifest.backend, &symbols)?;
-        let wire = deck.wire(judge.kernel, &judge.cases[case], candidate);
-        contestant.attach(wire.map_err(|error| Loss::new(FailureKind::Setup, error))?)?;
-        Ok(contestant)
-    };
-    let contestant = begin().map_err(|loss| super::forfeit(side, Some(name), loss))?;
-    if judge.halts() {
-        contestant.halt();
+        started.push((*side, contestant));
     }
-    Ok(contestant)
+    started.sort_by_key(|(side, _)| *side);
+    let ready = ready::at_once(&mut started, |side, contestant| {
+        let shape = std::iter::once((deck, &judge.cases[case]));
+        ready::prepare(judge, shape, &judge.entrants[side], contestant)
+    });
+    ready.map_err(|(side, loss)| forfeit(side, loss))?;
+    if judge.halts() {
+        started.iter().for_each(|(_, contestant)| contestant.halt());
+    }
+    Ok(started.into_iter().map(|(_, contestant)| contestant).collect())
 }
 
 fn order(draw: &mut Draw) -> [usize; SIDES] {
@@ -230,7 +226,7 @@ impl Trace<'_> {
     /// addresses. If so, what it did before is what made it wrong.
     fn alone(&mut self, side: usize, place: usize, loss: Loss) -> Result<String, Forfeit> {
         self.of_deck(side, |deck| deck.restore(side, &[place]))?;
-        let mut fresh = start(self.judge, &self.deck, self.case, side)?;
+        let mut fresh = self.fresh(side)?;
         std::mem::swap(&mut fresh, &mut self.contestants[side]);
         let called = self.call(side, place);
         std::mem::swap(&mut fresh, &mut self.contestants[side]);
@@ -239,6 +235,13 @@ impl Trace<'_> {
             None => Ok(loss.message),
             Some(wrong) => Err(self.forfeit(side, wrong)),
         }
+    }
+
+    /// One more process for a side.
+    fn fresh(&self, side: usize) -> Result<Contestant, Forfeit> {
+        let mut started = start(self.judge, &self.deck, self.case, &[side])?;
+        let none = || self.forfeit(side, Loss::of_judge("no process was started"));
+        started.pop().ok_or_else(none)
     }
 
     /// The entries that need what was prepared: called without it they are wrong, or fail.
@@ -253,7 +256,7 @@ impl Trace<'_> {
                 continue;
             }
             self.deal(|deck, draw| deck.deal_to(0, draw))?;
-            let mut process = start(self.judge, &self.deck, self.case, side)?;
+            let mut process = self.fresh(side)?;
             process.let_go();
             // The preparation is the first call of a step.
             let called = process.call(0, number + 1, 0, limit);

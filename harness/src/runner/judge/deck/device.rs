@@ -20,11 +20,38 @@ pub(super) struct Device {
     inputs: Exported,
     outputs: Vec<Exported>,
     image: Buffer,
-    /// Inputs of bases, and values and bounds of their outputs, by number.
-    bases: Vec<Buffer>,
-    known: Vec<[Buffer; 2]>,
+    bases: Arc<Bases>,
     /// One for each claim or range of a question.
     flags: Buffer,
+}
+
+/// What bases are on the device: gigabytes, for all memory that is laid out for them.
+struct Bases {
+    /// Inputs, and values and bounds of outputs, by number.
+    inputs: Vec<Buffer>,
+    known: Vec<[Buffer; 2]>,
+}
+
+impl Bases {
+    fn new(table: &Table, entries: &[Entry]) -> Result<Self, BackendError> {
+        let device = &table.device;
+        let (mut inputs, mut known): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+        for base in entries.iter().flat_map(|entry| &entry.bases) {
+            for input in &base.inputs {
+                inputs.push((input.number, Buffer::with(device, &input.bytes)?));
+            }
+            for output in &base.outputs {
+                let upload = |numbers: &[f64]| Buffer::with(device, bytes_of(numbers));
+                known.push((output.number, [upload(&output.expected.values)?, upload(&output.expected.bounds)?]));
+            }
+        }
+        inputs.sort_by_key(|(number, _)| *number);
+        known.sort_by_key(|(number, _)| *number);
+        Ok(Self {
+            inputs: inputs.into_iter().map(|(_, buffer)| buffer).collect(),
+            known: known.into_iter().map(|(_, buffers)| buffers).collect(),
+        })
+    }
 }
 
 impl Device {
@@ -34,6 +61,10 @@ impl Device {
         contestants: usize,
         entries: &[Entry],
     ) -> Result<Self, Loss> {
+        Self::with(table, Arc::new(Bases::new(table, entries)?), blueprint, contestants)
+    }
+
+    fn with(table: &Arc<Table>, bases: Arc<Bases>, blueprint: &Blueprint, contestants: usize) -> Result<Self, Loss> {
         let device = &table.device;
         let inputs = Exported::new(device, blueprint.lens[0])?;
         let outputs = (0..contestants).map(|_| Exported::new(device, blueprint.lens[1]));
@@ -45,30 +76,9 @@ impl Device {
         for file in &outputs {
             table.copy(file.pages.address, image.address, image.len)?;
         }
-        let bases = entries.iter().flat_map(|entry| &entry.bases);
-        let (mut inputs_of, mut known): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
-        for base in bases {
-            for input in &base.inputs {
-                inputs_of.push((input.number, Buffer::with(device, &input.bytes)?));
-            }
-            for output in &base.outputs {
-                let upload = |numbers: &[f64]| Buffer::with(device, bytes_of(numbers));
-                known.push((output.number, [upload(&output.expected.values)?, upload(&output.expected.bounds)?]));
-            }
-        }
-        inputs_of.sort_by_key(|(number, _)| *number);
-        known.sort_by_key(|(number, _)| *number);
         let flags = Buffer::new(device, 4 * blueprint.windows * blueprint.buffers.len().max(1))?;
         device.synchronize()?;
-        Ok(Self {
-            table: Arc::clone(table),
-            inputs,
-            outputs,
-            image,
-            bases: inputs_of.into_iter().map(|(_, buffer)| buffer).collect(),
-            known: known.into_iter().map(|(_, buffers)| buffers).collect(),
-            flags,
-        })
+        Ok(Self { table: Arc::clone(table), inputs, outputs, image, bases, flags })
     }
 
     fn address(&self, outputs: usize) -> u64 {
@@ -118,6 +128,10 @@ fn bytes_of(numbers: &[f64]) -> &[u8] {
 }
 
 impl Store for Device {
+    fn beside(&self, blueprint: &Blueprint, contestants: usize) -> Result<Box<dyn Store>, Loss> {
+        Ok(Box::new(Self::with(&self.table, Arc::clone(&self.bases), blueprint, contestants)?))
+    }
+
     fn files(&self, outputs: usize) -> (&dyn Given, &dyn Given) {
         (&self.inputs, &self.outputs[outputs])
     }
@@ -132,7 +146,7 @@ impl Store for Device {
 
     fn put(&mut self, inputs: &[Put<'_>]) -> Result<(), Loss> {
         for put in inputs {
-            let (to, from) = (self.inputs.pages.address + put.span.start as u64, self.bases[put.number].address);
+            let (to, from) = (self.inputs.pages.address + put.span.start as u64, self.bases.inputs[put.number].address);
             self.table.deal(to, from, &Turned::new(&put.axes)?, put.dtype, put.factor)?;
         }
         // A contestant reads them as soon as this returns.
@@ -151,7 +165,7 @@ impl Store for Device {
         let doubted = self.ask(claims.len(), |index, flag| {
             let claim = &claims[index];
             let offset = claim.span.start as u64;
-            let [values, bounds] = &self.known[claim.number];
+            let [values, bounds] = &self.bases.known[claim.number];
             let output = Output {
                 got: self.address(outputs) + offset,
                 image: self.image.address + offset,
@@ -206,7 +220,7 @@ impl Store for Device {
 
     #[cfg(test)]
     fn teach(&mut self, number: usize, expected: &crate::tensor::Expected) {
-        for (buffer, numbers) in self.known[number].iter().zip([&expected.values, &expected.bounds]) {
+        for (buffer, numbers) in self.bases.known[number].iter().zip([&expected.values, &expected.bounds]) {
             memory::upload(&self.table.device, buffer.address, bytes_of(numbers)).unwrap();
         }
     }

@@ -53,6 +53,10 @@ impl Host {
 }
 
 impl Store for Host {
+    fn beside(&self, blueprint: &Blueprint, contestants: usize) -> Result<Box<dyn Store>, Loss> {
+        Ok(Box::new(Self::new(blueprint.clone(), contestants)?))
+    }
+
     fn files(&self, outputs: usize) -> (&dyn Given, &dyn Given) {
         (&self.arena.inputs, self.outputs(outputs))
     }

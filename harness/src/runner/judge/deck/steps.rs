@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::super::deal::Factor;
-use super::{Deck, Entry, store};
+use super::{Deck, Entry};
 use crate::kernel::Axis;
 use crate::runner::blueprint::{Blueprint, is_weight, shares};
 use crate::runner::contestant::Loss;
@@ -15,8 +15,7 @@ impl Deck {
     pub(crate) fn of_training(&self, places: usize, contestants: usize, noise: u64) -> Result<Self, Loss> {
         let blueprint = Blueprint::of_training(self.blueprint.buffers.clone(), places, noise);
         Ok(Self {
-            store: store(self.table.as_ref(), &blueprint, contestants, &self.entries)?,
-            table: self.table.clone(),
+            store: self.store.beside(&blueprint, contestants)?,
             blueprint,
             entries: self.entries.clone(),
             bases: self.bases,

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use kopt_schema::DType;
 
+use crate::runner::blueprint::Blueprint;
 use crate::runner::contestant::Loss;
 use crate::runner::judge::deal::Within;
 use crate::runner::memory::Given;
@@ -45,6 +46,9 @@ pub(super) struct Claim<'a> {
 
 /// The memory of a deck. Outputs are numbered by file.
 pub(super) trait Store: Send + Sync {
+    /// More memory for the same bases, laid out in another way.
+    fn beside(&self, blueprint: &Blueprint, contestants: usize) -> Result<Box<dyn Store>, Loss>;
+
     /// The file of inputs and one of outputs, as a contestant gets them.
     fn files(&self, outputs: usize) -> (&dyn Given, &dyn Given);
 
