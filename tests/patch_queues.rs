@@ -16,18 +16,19 @@ mod judge;
 #[path = "support/queue.rs"]
 mod queue;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_kopt::context::Context;
+use cargo_kopt::manifest::Kernel;
 use cargo_kopt::process::Interrupts;
+use cargo_kopt::runner::{Heard, Job, Runner};
 use cargo_kopt::sanitizer::{self, Finding};
 use kopt_build::BuildError;
 use kopt_build::cache::{Cache, Order};
-use kopt_schema::exit::Exit;
 use kopt_schema::manifest::{Backend, Language, Manifest};
-use kopt_schema::message::{Message, Outcome};
+use kopt_schema::message::{self, Message, Outcome};
 use kopt_schema::queue::Truth;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use queue::Applied;
@@ -115,7 +116,7 @@ struct Example {
     manifest: Manifest,
     cache: Cache,
     /// The crate's own test executable.
-    judge: OnceLock<Utf8PathBuf>,
+    judge: OnceLock<(Kernel, Utf8PathBuf)>,
     no_device: OnceLock<bool>,
 }
 
@@ -127,6 +128,8 @@ fn asked(name: &str) -> Option<String> {
 
 /// The GPU, which one patch has at a time.
 static DEVICE: Mutex<()> = Mutex::new(());
+
+static CONTEXT: LazyLock<Context> = LazyLock::new(|| Context::of_process().unwrap());
 
 static INTERRUPTS: LazyLock<Interrupts> = LazyLock::new(|| Interrupts::watch().unwrap());
 
@@ -173,10 +176,10 @@ impl Example {
         let _one_at_a_time = (self.manifest.backend != Backend::Cpu).then(|| DEVICE.lock());
         // Sanitizers take seconds, on a device half a minute: states between are on their way here, too.
         let with_sanitizers = filter.is_none();
-        let (exit, failed) = self.check(&candidate, filter)?;
+        let (passed, failed) = self.check(&candidate, filter)?;
         let names = || failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("\n");
         if patch.truth != Truth::Wrong {
-            ensure(exit == Exit::Ok.code(), || format!("it is wrong: {}", names()))?;
+            ensure(passed, || format!("it is wrong: {}", names()))?;
             if !with_sanitizers {
                 return Ok(Completion::Completed);
             }
@@ -220,41 +223,54 @@ impl Example {
     }
 
     fn sanitized(&self, folder: &Utf8Path) -> Result<Finding, Failed> {
-        let context = Context::of_process().map_err(|error| error.to_string())?;
         let scratch = tempfile::tempdir()?;
         let place = Utf8Path::from_path(scratch.path()).ok_or("the folder's name is no text")?;
-        let judge = self.judge.get_or_init(|| judge::of(&self.package).1);
         let version = (folder, &self.manifest);
-        Ok(sanitizer::run(&context, &INTERRUPTS, version, judge, place).map_err(|error| error.to_string())?)
+        Ok(sanitizer::run(&CONTEXT, &INTERRUPTS, version, &self.judge().1, place).map_err(|error| error.to_string())?)
+    }
+
+    fn judge(&self) -> &(Kernel, Utf8PathBuf) {
+        self.judge.get_or_init(|| judge::of(&self.package))
     }
 
     /// Whether there is nothing here that runs it: one trial tells.
-    fn no_device(&self, candidate: &Utf8PathBuf) -> Result<bool, Failed> {
+    fn no_device(&self, candidate: &Utf8Path) -> Result<bool, Failed> {
         if let Some(known) = self.no_device.get() {
             return Ok(*known);
         }
-        let (exit, _) = self.check(candidate, Some("random-1/uniform".to_owned()))?;
-        Ok(*self.no_device.get_or_init(|| exit == Exit::NoDevice.code()))
+        let trials = self.trials(candidate, Some("random-1/uniform".to_owned()))?.1;
+        let none = !trials.is_empty() && trials.iter().all(|trial| trial.outcome == Outcome::Ignored);
+        Ok(*self.no_device.get_or_init(|| none))
     }
 
-    /// Exit code of `cargo kopt check`, and the trials that failed with what was wrong.
-    fn check(&self, candidate: &Utf8PathBuf, filter: Option<String>) -> Result<(u8, Vec<(String, String)>), Failed> {
+    /// Whether all trials of a candidate passed, and those that failed with what was wrong.
+    fn check(&self, candidate: &Utf8Path, filter: Option<String>) -> Result<(bool, Vec<(String, String)>), Failed> {
+        let (ended_well, trials) = self.trials(candidate, filter)?;
+        let passed = ended_well && !trials.is_empty() && trials.iter().all(|trial| trial.outcome == Outcome::Passed);
+        let failed = trials.into_iter().filter(|trial| trial.outcome == Outcome::Failed);
+        Ok((passed, failed.map(|trial| (trial.name, trial.detail.unwrap_or_default())).collect()))
+    }
+
+    /// The trials whose names contain the filter, run by the crate's own test executable: what `cargo kopt check` does beside that takes
+    /// longer than most of them, and there are more than a hundred states. Whether it ended well, and each that it reported.
+    fn trials(&self, candidate: &Utf8Path, filter: Option<String>) -> Result<(bool, Vec<message::Trial>), Failed> {
         let seeds = asked("KOPT_SEEDS").unwrap_or_else(|| "1".to_owned());
-        let output = Command::new(env!("CARGO_BIN_EXE_cargo-kopt"))
-            .args(["check", "-p", &self.package, "--message-format", "json"])
-            .args(filter)
-            .current_dir(ROOT)
-            .env("KOPT_CANDIDATE", candidate)
-            .env("KOPT_SEEDS", seeds)
-            .output()?;
-        let lines = String::from_utf8(output.stdout)?;
-        let failed = lines.lines().filter_map(|line| match serde_json::from_str(line) {
-            Ok(Message::Trial(trial)) if trial.outcome == Outcome::Failed => {
-                Some((trial.name, trial.detail.unwrap_or_default()))
+        let environment = vec![("KOPT_CANDIDATE", candidate.to_string()), ("KOPT_SEEDS", seeds)];
+        let (kernel, executable) = self.judge();
+        let job = Job { kernel, executable, arguments: filter.into_iter().collect(), environment };
+        let (mut planned, mut trials) = (0, Vec::new());
+        let mut hear = |heard| {
+            if let Heard::Message(message) = heard {
+                match *message {
+                    Message::Plan(plan) => planned = plan.trials,
+                    Message::Trial(trial) => trials.push(trial),
+                    _ => {}
+                }
             }
-            _ => None,
-        });
-        let code = output.status.code().and_then(|code| u8::try_from(code).ok());
-        Ok((code.ok_or("check was killed")?, failed.collect()))
+            Ok(())
+        };
+        let runner = Runner::new(&CONTEXT).map_err(|error| error.to_string())?;
+        let ended = runner.run(&job, &mut hear).map_err(|error| error.to_string())?;
+        Ok((ended.trouble().is_none() && trials.len() == planned, trials))
     }
 }

@@ -37,13 +37,13 @@ impl Product {
         if inner == 0 || cols == 0 {
             return product;
         }
-        let right: Vec<f64> = right.iter().copied().map(f64::from).collect();
-        let rows = (parallel::PART / (inner * cols)).max(BLOCK_ROWS);
+        let panels = panels(right, inner, cols);
+        let rows = (parallel::PART / (inner * cols)).max(BLOCK_ROWS).next_multiple_of(SIDE_ROWS);
         let sums = product.values.chunks_mut(rows * cols).zip(product.magnitudes.chunks_mut(rows * cols));
         parallel::each(left.chunks(rows * inner).zip(sums), |(left, (values, magnitudes))| {
             let sums = values.chunks_mut(BLOCK_ROWS * cols).zip(magnitudes.chunks_mut(BLOCK_ROWS * cols));
             for (left, (values, magnitudes)) in left.chunks(BLOCK_ROWS * inner).zip(sums) {
-                multiply(left, &right, [inner, cols], values, magnitudes);
+                multiply(left, &panels, [inner, cols], values, magnitudes);
             }
         });
         product
@@ -75,26 +75,63 @@ impl Product {
     }
 }
 
-/// Rows and columns of sums that fit a first-level cache while a block of rows is multiplied.
+/// Rows that share a panel while it is in the first-level cache.
 pub(crate) const BLOCK_ROWS: usize = 16;
-pub(crate) const BLOCK_COLS: usize = 128;
 
-/// Adds a few rows of a product to their sums, some columns after the other. The terms of each sum come in order.
-fn multiply(left: &[f32], right: &[f64], [inner, cols]: [usize; 2], values: &mut [f64], magnitudes: &mut [f64]) {
-    for from in (0..cols).step_by(BLOCK_COLS) {
-        let to = cols.min(from + BLOCK_COLS);
-        for (at, right) in right.chunks_exact(cols).enumerate() {
-            let sums = values.chunks_exact_mut(cols).zip(magnitudes.chunks_exact_mut(cols));
-            for (left, (values, magnitudes)) in left.chunks_exact(inner).zip(sums) {
-                let factor = f64::from(left[at]);
-                let sums = values[from..to].iter_mut().zip(&mut magnitudes[from..to]);
-                // Along a row of `right`, so that the compiler can do several columns at once.
-                for ((value, magnitude), other) in sums.zip(&right[from..to]) {
-                    let term = factor * other;
-                    *value += term;
-                    *magnitude += term.abs();
-                }
+/// Rows and columns of the sums that stay in registers, of which every processor has as many.
+const SIDE_ROWS: usize = 2;
+pub(crate) const SIDE_COLS: usize = 4;
+
+/// A matrix in panels of a few columns each, one below the other; the last is filled up with zeros.
+fn panels(matrix: &[f32], inner: usize, cols: usize) -> Vec<f64> {
+    let mut panels = vec![0.0; inner * cols.next_multiple_of(SIDE_COLS)];
+    parallel::each(panels.chunks_exact_mut(inner * SIDE_COLS).enumerate(), |(panel, into)| {
+        let from = panel * SIDE_COLS;
+        let to = cols.min(from + SIDE_COLS);
+        for (row, into) in matrix.chunks_exact(cols).zip(into.chunks_exact_mut(SIDE_COLS)) {
+            into.iter_mut().zip(&row[from..to]).for_each(|(into, value)| *into = f64::from(*value));
+        }
+    });
+    panels
+}
+
+/// A few rows of a product.
+fn multiply(left: &[f32], panels: &[f64], [inner, cols]: [usize; 2], values: &mut [f64], magnitudes: &mut [f64]) {
+    // Past the last row it is taken again, and what comes of it is not kept.
+    let rows = left.len() / inner;
+    let mut pairs = vec![[0.0; SIDE_ROWS]; inner * rows.div_ceil(SIDE_ROWS)];
+    for (place, pairs) in pairs.chunks_exact_mut(inner).enumerate() {
+        for side in 0..SIDE_ROWS {
+            let row = (place * SIDE_ROWS + side).min(rows - 1);
+            let numbers = &left[row * inner..(row + 1) * inner];
+            pairs.iter_mut().zip(numbers).for_each(|(pair, number)| pair[side] = f64::from(*number));
+        }
+    }
+    for (panel, right) in panels.chunks_exact(inner * SIDE_COLS).enumerate() {
+        let from = panel * SIDE_COLS;
+        let width = SIDE_COLS.min(cols - from);
+        for (place, pairs) in pairs.chunks_exact(inner).enumerate() {
+            let sums = sums(pairs, right);
+            for (row, (found, of_magnitudes)) in (place * SIDE_ROWS..rows).zip(sums) {
+                let at = row * cols + from;
+                values[at..at + width].copy_from_slice(&found[..width]);
+                magnitudes[at..at + width].copy_from_slice(&of_magnitudes[..width]);
             }
         }
     }
+}
+
+/// The sums of two rows and four columns, and those of their terms' magnitudes. The terms of each come in order.
+fn sums(left: &[[f64; SIDE_ROWS]], right: &[f64]) -> [([f64; SIDE_COLS], [f64; SIDE_COLS]); SIDE_ROWS] {
+    let mut sums = [([0.0; SIDE_COLS], [0.0; SIDE_COLS]); SIDE_ROWS];
+    for (factors, others) in left.iter().zip(right.as_chunks::<SIDE_COLS>().0) {
+        for ((values, magnitudes), factor) in sums.iter_mut().zip(factors) {
+            for ((value, magnitude), other) in values.iter_mut().zip(magnitudes).zip(others) {
+                let term = factor * other;
+                *value += term;
+                *magnitude += term.abs();
+            }
+        }
+    }
+    sums
 }

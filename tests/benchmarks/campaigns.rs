@@ -67,6 +67,9 @@ struct Row {
     total: Option<f64>,
     /// Each patch and what became of it.
     patches: BTreeMap<String, String>,
+    /// Digest of the queue; rows of before it was written down have none, and are known by the names of their patches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
     /// What else ran on the machine meanwhile, where somebody knows: such a row is told, and does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     disturbed: Option<String>,
@@ -89,8 +92,9 @@ fn main() -> Result<(), Failure> {
     let until = arguments.until();
     // Those of another machine stand beside the ones of this, and do not replace them.
     let here = kopt_schema::machine::processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
-    let mut machines = BTreeMap::new();
+    let (mut machines, mut queues) = (BTreeMap::new(), BTreeMap::new());
     for kernel in &kernels {
+        queues.insert(*kernel, queue(&root, kernel)?);
         let mut devices: Vec<String> = worth::truths(&root, kernel)?.into_iter().map(|truth| truth.device).collect();
         let own = devices.iter().position(|device| *device == here).unwrap_or(0);
         machines.insert(*kernel, (!devices.is_empty()).then(|| devices.swap_remove(own)));
@@ -99,7 +103,12 @@ fn main() -> Result<(), Failure> {
         let missing = |kernel: &str| {
             let wanted = if ON_A_GPU.contains(&kernel) { WANTED_ON_A_GPU } else { WANTED };
             let there = |row: &Row| machines[kernel].as_ref().is_none_or(|device| *device == row.device);
-            let counts = |row: &&Row| row.kernel == kernel && row.disturbed.is_none() && there(row);
+            // A queue that has changed has had no campaign yet.
+            let of_today = |row: &Row| match (&row.queue, &queues[kernel]) {
+                (Some(digest), (today, _)) => digest == today,
+                (None, (_, names)) => row.patches.keys().eq(names.iter()),
+            };
+            let counts = |row: &&Row| row.kernel == kernel && row.disturbed.is_none() && there(row) && of_today(row);
             wanted.saturating_sub(rows.iter().filter(counts).count())
         };
         let next = kernels.iter().rev().max_by_key(|kernel| missing(kernel));
@@ -107,7 +116,8 @@ fn main() -> Result<(), Failure> {
             eprintln!("every kernel has the campaigns it wants");
             break;
         };
-        let row = Row { key: key(kernel).clone(), ..campaign(&root, kernel)? };
+        let queue = Some(queues[kernel].0.clone());
+        let row = Row { key: key(kernel).clone(), queue, ..campaign(&root, kernel)? };
         eprintln!("{kernel}: {:.0} s, total {:+.1} %", row.seconds, 100.0 * row.total.unwrap_or(0.0));
         resumable::append(&file, &row)?;
         rows.push(row);
@@ -167,6 +177,7 @@ fn campaign(root: &Utf8Path, kernel: &str) -> Result<Row, Failure> {
         accepting_s: accepting(&std::fs::read_to_string(folder.events())?),
         total: state.reported.as_ref().and_then(|reported| reported.total).map(|total| total.gain),
         patches: patches(&state),
+        queue: None,
         disturbed: None,
     })
 }
@@ -190,6 +201,20 @@ fn patches(state: &State) -> BTreeMap<String, String> {
         round.proposal().and_then(|proposal| proposal.source.clone()).or(refused)
     };
     state.rounds.iter().filter_map(|round| Some((source(round)?, round.name()))).collect()
+}
+
+/// The digest of a kernel's queue, and the names of its patches, in order.
+fn queue(root: &Utf8Path, kernel: &str) -> Result<(String, Vec<String>), Failure> {
+    let folder = root.join("example-kernels").join(kernel).join("patches");
+    let files: Result<Vec<_>, _> = folder.read_dir_utf8()?.collect();
+    let mut names: Vec<String> = files?.iter().map(|file| file.file_name().to_owned()).collect();
+    names.retain(|name| name.ends_with(".patch"));
+    names.sort();
+    let mut text = Vec::new();
+    for name in &names {
+        text.extend(std::fs::read(folder.join(name))?);
+    }
+    Ok((kopt_build::digest_of_bytes(&text)[..12].to_owned(), names))
 }
 
 /// What is known of the patches of a queue that nobody has measured: what their headers say.

@@ -211,7 +211,7 @@ fn transposed(matrix: &[f32], cols: usize) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::parallel;
-    use crate::product::{BLOCK_COLS, BLOCK_ROWS};
+    use crate::product::{BLOCK_ROWS, SIDE_COLS};
 
     fn case(m: usize, n: usize, k: usize) -> Case {
         Case { shape: shape(&[("m", m), ("n", n), ("k", k)]), dtype: DType::F32 }
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_large_product_in_parts_is_the_plain_loop() {
-        let (m, n, k) = (3 * BLOCK_ROWS + 5, BLOCK_COLS + 130, 300);
+        let (m, n, k) = (3 * BLOCK_ROWS + 5, 64 * SIDE_COLS + 3, 300);
         assert!(BLOCK_ROWS * n * k > parallel::PART);
         let case = case(m, n, k);
         let inputs = Matmul.inputs("matmul", &case, Distribution::Normal, &mut Draw::new(4, "parts"));
