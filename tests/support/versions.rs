@@ -280,7 +280,7 @@ pub const EXPLOITS: Kind = Kind {
 pub const EXPLOITS_ON_GPU: Kind = Kind {
     now: "6f34373a2a04",
     earlier: &[
-        decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867: none of these is found by large trials"),
+        decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867; smaller trials shared processes before"),
         decisions("aeb0c1344a15", "as on a processor since 6438aaff33d0"),
         decisions("0020c02fd1b2", "as on a processor since 55c0390730be: none is refused by its records"),
         decisions("28f176972255", "as on a processor since 202f9316b507"),
