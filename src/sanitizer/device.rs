@@ -37,6 +37,13 @@ const TOOLS: [Tool; 4] = [
     Tool { name: "synccheck", options: &[], flops: None },
 ];
 
+/// Racecheck keeps ten million hazards where it is told nothing else. One is enough.
+const HAZARDS: (&str, &str) = ("NV_COMPUTE_SANITIZER_MAX_RACECHECK_HAZARDS", "100000");
+
+/// Releases before this one accuse some code that waits at an mbarrier, and waits rightly: the release notes of 2025.4, 2026.1 and
+/// this one tell of corrections. That of CUDA 13.0, 2025.3, does not see that one thread arrives for its whole warp.
+const SURE_OF_BARRIERS: (u32, u32) = (2026, 3);
+
 /// A tool may take a hundred times as long as the kernels.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -46,7 +53,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         return Ok(Finding::Unavailable(format!("there is none for device code of {}", manifest.backend.name())));
     }
     let program = match toolchain::compute_sanitizer() {
-        Ok(found) => found.path,
+        Ok(found) => found,
         Err(why) => return Ok(Finding::Unavailable(why)),
     };
     std::fs::create_dir_all(scratch).map_err(|error| unmade(scratch, &error))?;
@@ -58,7 +65,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
         Err(error) => return Err(Error::setup("cannot compile the kernel for the sanitizers").because(&error)),
     };
     let findings = std::thread::scope(|scope| {
-        let (program, candidate) = (&program, &candidate);
+        let (program, candidate) = (&program.path, &candidate);
         let looks = TOOLS.map(|tool| scope.spawn(move || tool.look(subject, program, candidate)));
         let lost = |_| Err(Error::new(Exit::Internal, "a thread that waits for a sanitizer was lost"));
         looks.map(|look| look.join().unwrap_or_else(lost))
@@ -67,7 +74,13 @@ pub(super) fn run(subject: &Subject<'_>) -> Result<Finding> {
     // Side by side they may have taken the device's memory from each other: who did not see the calls looks again, alone.
     for (tool, finding) in TOOLS.iter().zip(&mut findings) {
         if matches!(finding, Finding::Unavailable(_)) {
-            *finding = tool.look(subject, &program, &candidate)?;
+            *finding = tool.look(subject, &program.path, &candidate)?;
+        }
+        if let Finding::Found(what) = finding
+            && tool.name == "racecheck"
+            && has_barriers(&candidate)
+        {
+            what.push_str(&doubt(&program.version).unwrap_or_default());
         }
     }
     // What one of them found counts, also where another could not look.
@@ -84,7 +97,7 @@ impl Tool {
         let scratch = subject.scratch.join(name);
         std::fs::create_dir_all(&scratch).map_err(|error| unmade(&scratch, &error))?;
         let mut command = Command::new(program);
-        command.args(["--tool", name, "--print-limit", "3"]).args(*options);
+        command.args(["--tool", name, "--print-limit", "3"]).args(*options).env(HAZARDS.0, HAZARDS.1);
         command.arg(subject.judge).arg(EXERCISE_DEVICE_ARGUMENT).arg(candidate);
         command.args(flops.map(|flops| flops.to_string()));
         let Some((_, said)) = Subject { scratch: &scratch, ..*subject }.watched(command, LIMIT)? else {
@@ -136,9 +149,36 @@ fn errors(line: &str) -> Option<u64> {
     counted.split_whitespace().next()?.parse().ok()
 }
 
+/// Whether the code of a candidate waits at mbarriers.
+fn has_barriers(candidate: &Utf8Path) -> bool {
+    let Some(Ok(entries)) = candidate.parent().map(Utf8Path::read_dir_utf8) else { return false };
+    let ptx = entries.filter_map(std::result::Result::ok).filter(|entry| entry.path().extension() == Some("ptx"));
+    ptx.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(|text| text.contains("mbarrier."))
+}
+
+/// What speaks against a race in code with mbarriers: a release that cannot follow them all.
+fn doubt(version: &str) -> Option<String> {
+    let release = version.split_whitespace().find_map(|word| {
+        let mut numbers = word.split('.').map(str::parse::<u32>);
+        let release = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        (release.0 > 2000).then_some(release)
+    })?;
+    let (year, number) = SURE_OF_BARRIERS;
+    (release < SURE_OF_BARRIERS).then(|| {
+        format!(
+            "\nThis is compute-sanitizer {}.{}: before {year}.{number} it may call a race what waits rightly at an mbarrier. Let every thread arrive for itself instead of one for its warp, or name a newer toolkit in CUDA_HOME",
+            release.0, release.1
+        )
+    })
+}
+
 fn told(text: &str, scratch: &Utf8Path) -> String {
+    // That there is more than can be told is not what was found.
     let said = |line: &str| {
-        line.starts_with(EXERCISE_FAULT) || line.starts_with("========= ") && !line.contains("COMPUTE-SANITIZER")
+        let finding = line.starts_with("========= ")
+            && !line.contains("COMPUTE-SANITIZER")
+            && !line.contains("Maximum number of");
+        line.starts_with(EXERCISE_FAULT) || finding
     };
     let lines = super::told(text, scratch, said);
     lines.lines().map(|line| line.trim_start_matches(['=', ' '])).collect::<Vec<_>>().join("\n")
@@ -158,6 +198,23 @@ mod tests {
             "{found}"
         );
         assert!(found.ends_with("ERROR SUMMARY: 1 error"), "{found}");
+    }
+
+    #[test]
+    fn a_race_is_told_ahead_of_how_many_there_were() {
+        let text = "========= COMPUTE-SANITIZER\n========= Warning: Maximum number of hazards reached. Environment variable NV_COMPUTE_SANITIZER_MAX_RACECHECK_HAZARDS can be used to increase this count.\n========= Error: Race reported between Write access at ring+0x23f0 in ring.cu:295\n========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n";
+        let found = told(text, Utf8Path::new("/scratch"));
+        assert!(found.starts_with("Error: Race reported between Write access at ring+0x23f0"), "{found}");
+    }
+
+    #[test]
+    fn a_release_that_cannot_follow_barriers_is_named() {
+        let said = "NVIDIA (R) Compute Sanitizer\nCopyright (c) 2020-2025 NVIDIA Corporation\nVersion 2025.3.0.0 (build 36398880)";
+        let doubt_of = |version: &str| doubt(version).unwrap_or_default();
+        assert!(doubt_of(said).starts_with("\nThis is compute-sanitizer 2025.3: before 2026.3 it may call a race"));
+        assert!(doubt_of("Version 2026.2.1.0").contains("2026.2"));
+        assert_eq!(doubt("Version 2026.3.0.0"), None);
+        assert_eq!(doubt("Version unknown of 1.2"), None, "no release, no doubt");
     }
 
     #[test]
