@@ -41,7 +41,8 @@ const TOOLS: [Tool; 4] = [
 const HAZARDS: (&str, &str) = ("NV_COMPUTE_SANITIZER_MAX_RACECHECK_HAZARDS", "100000");
 
 /// Releases before this one accuse some code that waits at an mbarrier, and waits rightly: the release notes of 2025.4, 2026.1 and
-/// this one tell of corrections. That of CUDA 13.0, 2025.3, does not see that one thread arrives for its whole warp.
+/// this one tell of corrections. That of CUDA 13.0, 2025.3, refused a ring in which one lane
+/// arrives for its warp.
 const SURE_OF_BARRIERS: (u32, u32) = (2026, 3);
 
 /// A tool may take a hundred times as long as the kernels.
