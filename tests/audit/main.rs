@@ -185,24 +185,30 @@ fn honest_kernels_are_not_accused() {
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "the audit reads instructions of x86-64 only")]
 fn every_example_is_clean_with_every_patch_of_its_queue() {
     let root = Utf8Path::new(ROOT);
-    for package in queue::examples(root, |manifest| manifest.class == Class::Native).unwrap() {
-        let (folder, manifest) = queue::example(root, &package).unwrap();
-        let scratch = tempfile::tempdir().unwrap();
-        let scratch = Utf8Path::from_path(scratch.path()).unwrap();
-        let check = |name: &str, folder: &Utf8Path| {
-            let out = folder.join("out");
-            kopt_build::compile::compile(folder, &manifest, &out).unwrap();
-            let begun = std::time::Instant::now();
-            let audit = audit_in(&out, "kernel.so", &manifest, &[]);
-            eprintln!("{package} {name}: {} in {:.1} ms", audit.scope, 1e3 * begun.elapsed().as_secs_f64());
-            assert_eq!(audit.stateless, Stateless::Presumed, "{package} {name}: {:#?}", audit.findings);
-        };
-        let applied = queue::apply_all(&folder, scratch).unwrap();
-        check("baseline", &applied[0].before);
-        assert!(applied.iter().any(|patch| patch.truth == Truth::Helps));
-        for patch in applied.iter().filter(|patch| patch.truth != Truth::NoBuild) {
-            check(&patch.name, &patch.after);
+    std::thread::scope(|scope| {
+        for package in queue::examples(root, |manifest| manifest.class == Class::Native).unwrap() {
+            scope.spawn(move || every_state_is_clean(root, &package));
         }
+    });
+}
+
+fn every_state_is_clean(root: &Utf8Path, package: &str) {
+    let (folder, manifest) = queue::example(root, package).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let scratch = Utf8Path::from_path(scratch.path()).unwrap();
+    let check = |name: &str, folder: &Utf8Path| {
+        let out = folder.join("out");
+        kopt_build::compile::compile(folder, &manifest, &out).unwrap();
+        let begun = std::time::Instant::now();
+        let audit = audit_in(&out, "kernel.so", &manifest, &[]);
+        eprintln!("{package} {name}: {} in {:.1} ms", audit.scope, 1e3 * begun.elapsed().as_secs_f64());
+        assert_eq!(audit.stateless, Stateless::Presumed, "{package} {name}: {:#?}", audit.findings);
+    };
+    let applied = queue::apply_all(&folder, scratch).unwrap();
+    check("baseline", &applied[0].before);
+    assert!(applied.iter().any(|patch| patch.truth == Truth::Helps));
+    for patch in applied.iter().filter(|patch| patch.truth != Truth::NoBuild) {
+        check(&patch.name, &patch.after);
     }
 }
 

@@ -32,10 +32,19 @@ fn example(arguments: &[&str]) -> Ran {
     Ran::of(shared(Sandbox::empty().command(&arguments)).current_dir(ROOT))
 }
 
-/// A new crate outside of any workspace, with this workspace's lock file. Names differ from test to test: in a shared
+/// What this workspace has its dependencies compiled with, as a setting of cargo.
+fn profile() -> String {
+    let manifest: toml::Table = std::fs::read_to_string(format!("{ROOT}/Cargo.toml")).unwrap().parse().unwrap();
+    let packages = manifest["profile"]["dev"]["package"].clone();
+    let inside = |name: &str, value: toml::Value| toml::Value::Table([(name.to_owned(), value)].into_iter().collect());
+    toml::to_string(&inside("profile", inside("dev", inside("package", packages)))).unwrap()
+}
+
+/// A new crate outside of any workspace, with this workspace's lock file and profile. Names differ from test to test: in a shared
 /// target folder cargo tells crates outside of a workspace apart by name alone.
 fn new_crate(name: &str, arguments: &[&str]) -> Sandbox {
     let sandbox = Sandbox::empty();
+    sandbox.write(".cargo/config.toml", &profile());
     let harness = format!("{ROOT}/harness");
     sandbox.kopt(&[&["new", name, "--path", "demo", "--harness", &harness], arguments].concat()).exits(0);
     std::fs::copy(format!("{ROOT}/Cargo.lock"), sandbox.path("demo/Cargo.lock")).unwrap();

@@ -155,8 +155,9 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "0e8461fea4e7",
+    now: "536c6d9fd0ce",
     earlier: &[
+        all("0e8461fea4e7", "since then unit tests measure ceilings on smaller buffers, and nobody else does"),
         all(
             "0bd4f9cfb867",
             "as on a processor since d1fd7f0d5490, but that large trials share processes, too; and a trace has what its contents come from in common with the \
@@ -216,8 +217,9 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "42b0ad817946",
+    now: "7444acbcda32",
     earlier: &[
+        decisions("42b0ad817946", "since then what racecheck finds is told in other words"),
         decisions("1b85e30ddbc3", "as on a processor since d1fd7f0d5490"),
         decisions(
             "6438aaff33d0",
@@ -278,8 +280,9 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "6f34373a2a04",
+    now: "2ce17532ba36",
     earlier: &[
+        decisions("6f34373a2a04", "as on a GPU since 0e8461fea4e7, and what racecheck finds is told in other words"),
         decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867; smaller trials shared processes before"),
         decisions("aeb0c1344a15", "as on a processor since 6438aaff33d0"),
         decisions("0020c02fd1b2", "as on a processor since 55c0390730be: none is refused by its records"),
