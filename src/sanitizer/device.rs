@@ -41,8 +41,7 @@ const TOOLS: [Tool; 4] = [
 const HAZARDS: (&str, &str) = ("NV_COMPUTE_SANITIZER_MAX_RACECHECK_HAZARDS", "100000");
 
 /// Releases before this one accuse some code that waits at an mbarrier, and waits rightly: the release notes of 2025.4, 2026.1 and
-/// this one tell of corrections. That of CUDA 13.0, 2025.3, refused a ring in which one lane
-/// arrives for its warp.
+/// this one tell of corrections.
 const SURE_OF_BARRIERS: (u32, u32) = (2026, 3);
 
 /// A tool may take a hundred times as long as the kernels.
@@ -167,7 +166,9 @@ fn doubt(version: &str) -> Option<String> {
     let (year, number) = SURE_OF_BARRIERS;
     (release < SURE_OF_BARRIERS).then(|| {
         format!(
-            "\nThis is compute-sanitizer {}.{}: before {year}.{number} it may call a race what waits rightly at an mbarrier. Let every thread arrive for itself instead of one for its warp, or name a newer toolkit in CUDA_HOME",
+            "\nThis is compute-sanitizer {}.{}: before {year}.{number} it may call a race what waits rightly at an mbarrier. \
+             It may help that every thread arrives for itself instead of one for its \
+             warp, or to name a newer toolkit in CUDA_HOME",
             release.0, release.1
         )
     })

@@ -217,7 +217,7 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "7444acbcda32",
+    now: "fc649739f127",
     earlier: &[
         decisions("42b0ad817946", "since then what racecheck finds is told in other words"),
         decisions("1b85e30ddbc3", "as on a processor since d1fd7f0d5490"),
@@ -280,7 +280,7 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "2ce17532ba36",
+    now: "afe1acb92b69",
     earlier: &[
         decisions("6f34373a2a04", "as on a GPU since 0e8461fea4e7, and what racecheck finds is told in other words"),
         decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867; smaller trials shared processes before"),
