@@ -38,8 +38,13 @@ const fn each(key: &'static str, why: &'static str, campaigns: &'static str) -> 
 
 /// Decisions on a processor.
 pub const PROCESSOR: Kind = Kind {
-    now: "504b355cbae6",
+    now: "3912bd2543d7",
     earlier: &[
+        all(
+            "504b355cbae6",
+            "since then device code that provably keeps nothing is traced once, unless that leaves a doubt, and sanitizers on a device keep it only while it is at work: \
+                 on a processor neither happens",
+        ),
         all(
             "d1fd7f0d5490",
             "since then both sides of a trace are loaded at the same time, as those of a launch are, before any call is made; and how many trials share a process, \
@@ -155,8 +160,13 @@ pub const PROCESSOR: Kind = Kind {
 
 /// Decisions on a GPU.
 pub const GPU: Kind = Kind {
-    now: "536c6d9fd0ce",
+    now: "d738966af7e3",
     earlier: &[
+        all(
+            "536c6d9fd0ce",
+            "since then device code that provably keeps nothing is traced once, unless that leaves a doubt: equal code is not traced, and no gain in these was refused \
+                 for what a trace showed; and sanitizers keep the device only while it is at work",
+        ),
         all("0e8461fea4e7", "since then unit tests measure ceilings on smaller buffers, and nobody else does"),
         all(
             "0bd4f9cfb867",
@@ -217,8 +227,9 @@ pub const GPU: Kind = Kind {
 
 /// Refusals of exploits on a processor.
 pub const EXPLOITS: Kind = Kind {
-    now: "fc649739f127",
+    now: "af89b0be6473",
     earlier: &[
+        decisions("fc649739f127", "as on a processor since 504b355cbae6"),
         decisions("42b0ad817946", "since then what racecheck finds is told in other words"),
         decisions("1b85e30ddbc3", "as on a processor since d1fd7f0d5490"),
         decisions(
@@ -280,8 +291,12 @@ pub const EXPLOITS: Kind = Kind {
 
 /// Refusals of exploits on a GPU.
 pub const EXPLOITS_ON_GPU: Kind = Kind {
-    now: "afe1acb92b69",
+    now: "b1e761bd08b6",
     earlier: &[
+        decisions(
+            "afe1acb92b69",
+            "as on a GPU since 536c6d9fd0ce; none of these was refused by the second or third trace of a shape",
+        ),
         decisions("6f34373a2a04", "as on a GPU since 0e8461fea4e7, and what racecheck finds is told in other words"),
         decisions("a76d8d20311e", "as on a GPU since 0bd4f9cfb867; smaller trials shared processes before"),
         decisions("aeb0c1344a15", "as on a processor since 6438aaff33d0"),

@@ -27,8 +27,8 @@ pub use skew::{KindGain, Skew};
 
 use super::series::{CANDIDATE, INCUMBENT};
 
-/// Traces of a shape, if its step is short. A long one varies little from call to call, and is traced once; so is one between,
-/// unless its first trace leaves a doubt.
+/// Traces of a shape, if its step is short. A long one varies little from call to call, and is traced once; so is one between, and
+/// any of a candidate that has nothing to remember with, unless its first trace leaves a doubt.
 const TRACES: usize = 3;
 const SHORT_NS: f64 = 2e6;
 const LONG_NS: f64 = 20e6;
@@ -165,9 +165,10 @@ fn missing(evidence: &Evidence) -> Option<String> {
 
 /// Traces that a shape has, told by its first.
 fn traces(evidence: &Evidence, name: &str) -> usize {
+    let proven = evidence.candidate.audit.as_ref().is_some_and(|audit| audit.stateless == Stateless::Proven);
     let once = of_case(evidence, name).next().is_some_and(|record| {
         let taken = longest_ns(record);
-        taken > LONG_NS || (taken > SHORT_NS && !memory::is_doubtful(record))
+        taken > LONG_NS || ((proven || taken > SHORT_NS) && !memory::is_doubtful(record))
     });
     if once { 1 } else { TRACES }
 }

@@ -76,6 +76,24 @@ fn an_accept_needs_a_trace_of_every_shape() {
 }
 
 #[test]
+fn code_that_has_nothing_to_remember_with_is_traced_once_unless_that_leaves_a_doubt() {
+    let proven = || {
+        let mut evidence = gained();
+        evidence.candidate.audit = Some(audit(Stateless::Proven));
+        evidence
+    };
+    let evidence = traced(proven(), [even, faster]);
+    assert_eq!((evidence.trace.len(), evidence.verdict.ruling), (2, Ruling::Accepted), "each shape once");
+    // What the proof overlooks is still seen.
+    let remembers: Pace = |probe| if probe == Probe::Same { 0.6e6 } else { 0.9e6 };
+    let evidence = traced(proven(), [even, remembers]);
+    assert_eq!((evidence.trace.len(), evidence.verdict.ruling), (12, Ruling::IntegrityViolation));
+    let mut presumed = gained();
+    presumed.candidate.audit = Some(audit(Stateless::Presumed));
+    assert_eq!(traced(presumed, [even, faster]).trace.len(), 6, "what is presumed is looked at three times");
+}
+
+#[test]
 fn what_is_rolled_back_anyway_is_not_traced() {
     let mut evidence = empty();
     evidence.terms.trace = true;

@@ -29,7 +29,8 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, 
         Absent::NotCompiled(why) => Failure::NoDevice(why),
         Absent::Wrong(why) => Failure::Wrong(why),
     })?;
-    let _lease = Lease::share(manifest.backend);
+    // Only while the device is at work: contents take longer to draw, and others wait to time.
+    let lease = Lease::share(manifest.backend);
     let mut gpu = Gpu::open(driver_of(manifest.backend)?)?;
     if loaded.class == Class::Launcher {
         let entries =
@@ -38,6 +39,7 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, 
     } else {
         gpu.load(loaded.object.as_str(), &loaded.kernels)?;
     }
+    drop(lease);
     each(package, kernel, Bounds { elements: ELEMENTS, flops }, |one| {
         let (plan, knobs) = (loaded.plan.as_ref(), &loaded.knobs);
         let entry = arguments::entry_call(kernel, one.layout, &one.case, 0, None, plan, knobs)?;
@@ -45,7 +47,10 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, 
             true => (buffer.bytes(), None),
             false => (buffer.bytes(), Some(one.content(buffer))),
         });
-        let called = gpu.call_apart(&entry, &content.collect::<Vec<_>>());
+        let content: Vec<_> = content.collect();
+        let lease = Lease::share(manifest.backend);
+        let called = gpu.call_apart(&entry, &content);
+        drop(lease);
         let place = format!("{}/{}", one.layout.symbol, one.case.shape.name);
         match called {
             Ok(()) => Ok(()),
