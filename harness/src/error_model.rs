@@ -41,13 +41,13 @@ impl Rounding {
         let (mut counted, mut lost) = (0, 0.0);
         let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
         for term in terms {
-            if *term < last_place {
-                lost += term / last_place;
-            } else {
-                counted += 1;
-                (smallest, largest) = (smallest.min(*term), largest.max(*term));
-            }
+            let is_lost = *term < last_place;
+            counted += usize::from(!is_lost);
+            lost += if is_lost { *term } else { 0.0 };
+            smallest = if !is_lost && *term < smallest { *term } else { smallest };
+            largest = if *term > largest { *term } else { largest };
         }
+        let lost = if lost > 0.0 { lost / last_place } else { 0.0 };
         self.of_positive(counted, smallest, largest).growth(counted) + lost
     }
 

@@ -28,6 +28,7 @@
 
 pub mod distribution;
 pub mod error_model;
+mod exponential;
 pub mod kernel;
 pub mod mutant;
 pub mod operators;

@@ -9,9 +9,10 @@ use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
 use kopt_schema::operator::Parameter;
 
-use super::{odd_rows, shape};
+use super::{LANES, largest, odd_rows, shape};
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
+use crate::exponential;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::parallel;
 use crate::tensor::{Draw, Expected, Tensors, Values};
@@ -114,23 +115,28 @@ fn class(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
+/// Numbers whose exponentials are computed before they are added up.
+const CHUNK: usize = 512;
+
 /// The loss of a row, and how far an honest kernel may be from it.
 fn expect_row(row: &[f32], target: usize, rounding: Rounding) -> (f64, f64) {
-    // f64::max drops a NaN, which must spread instead.
-    let nan = row.iter().any(|value| value.is_nan());
-    let largest = row.iter().fold(f64::NEG_INFINITY, |largest, value| largest.max(f64::from(*value)));
-    let largest = if nan { f64::NAN } else { largest };
+    let largest = largest(row);
     // Rounding x - max and scaling it for exp2 costs |x - max| units each; the sum inherits its terms' errors.
-    let (mut sum, mut inherited, mut smallest) = (0.0, 0.0, 1.0f64);
-    for value in row {
-        let reach = largest - f64::from(*value);
-        let exponential = (-reach).exp();
-        sum += exponential;
-        smallest = smallest.min(exponential);
-        if exponential > 0.0 {
-            inherited += exponential * 3.0 * reach;
+    let (mut sums, mut inherited, mut smallest) = ([0.0; LANES], [0.0; LANES], [1.0f64; LANES]);
+    let mut exponentials = [0.0; CHUNK];
+    for numbers in row.chunks(CHUNK) {
+        exponential::relative_to(largest, numbers, &mut exponentials[..numbers.len()]);
+        for (numbers, exponentials) in numbers.chunks(LANES).zip(exponentials.as_chunks::<LANES>().0) {
+            for (lane, (number, exponential)) in numbers.iter().zip(exponentials).enumerate() {
+                let reach = largest - f64::from(*number);
+                sums[lane] += exponential;
+                inherited[lane] += if *exponential > 0.0 { exponential * 3.0 * reach } else { 0.0 };
+                smallest[lane] = if *exponential < smallest[lane] { *exponential } else { smallest[lane] };
+            }
         }
     }
+    let (sum, inherited) = (sums.into_iter().sum::<f64>(), inherited.into_iter().sum::<f64>());
+    let smallest = smallest.into_iter().fold(1.0, f64::min);
     let (log, own) = (sum.ln(), f64::from(row[target]));
     let value = largest - own + log;
     if !value.is_finite() {

@@ -80,6 +80,29 @@ fn odd_rows(more: &[(usize, usize)]) -> Vec<Shape> {
     usual.iter().chain(more).map(|(rows, cols)| shape(&[("rows", *rows), ("cols", *cols)])).collect()
 }
 
+/// The largest number of a row, NaN if it holds one, which `f32::max` would drop. In lanes: one chain of comparisons takes as long
+/// as an exponential of each number.
+fn largest(row: &[f32]) -> f64 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let chunks = row.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    let max = |(lane, value): (&mut f32, &f32)| *lane = if *value > *lane { *value } else { *lane };
+    chunks.for_each(|chunk| lanes.iter_mut().zip(chunk).for_each(max));
+    lanes.iter_mut().zip(rest).for_each(max);
+    let nan = row.iter().fold(false, |nan, value| nan | value.is_nan());
+    if nan { f64::NAN } else { f64::from(lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)) }
+}
+
+/// A sum, in lanes for the same reason.
+fn sum(terms: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let mut lanes = [0.0; LANES];
+    terms.enumerate().for_each(|(index, term)| lanes[index % LANES] += term);
+    lanes.into_iter().sum()
+}
+
+/// Numbers that are looked at side by side.
+const LANES: usize = 16;
+
 /// A shape of sizes.
 pub(crate) fn shape(sizes: &[(&str, usize)]) -> Shape {
     let size = |size: usize| ShapeValue::Size(i64::try_from(size).unwrap_or(i64::MAX));

@@ -14,7 +14,7 @@ use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
 use kopt_schema::operator::Parameter;
 
-use super::{odd_rows, shape};
+use super::{odd_rows, shape, sum};
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
@@ -169,7 +169,7 @@ fn rows<'a>(values: &'a [f32], case: &Case) -> impl Iterator<Item = &'a [f32]> {
 
 /// `1 / sqrt(mean(x²) + eps)`.
 fn inverse_rms(row: &[f32]) -> f64 {
-    let squares: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
+    let squares = sum(row.iter().map(|value| f64::from(*value).powi(2)));
     1.0 / (squares / row.len() as f64 + f64::from(EPS)).sqrt()
 }
 
@@ -272,8 +272,9 @@ fn backward_of(
         let mut magnitude_of_x = 0.0;
         for ((x, dy), weight) in x.iter().zip(dy).zip(weight) {
             dot.add(f64::from(*weight) * f64::from(*dy) * f64::from(*x), 0.0);
-            magnitude_of_x += f64::from(x.abs()) / cols as f64;
+            magnitude_of_x += f64::from(x.abs());
         }
+        magnitude_of_x /= cols as f64;
         let out = values[index * cols..][..cols].iter_mut().zip(&mut bounds[index * cols..][..cols]);
         for ((((x, dy), weight), sum), (value, bound)) in x.iter().zip(dy).zip(weight).zip(&mut sums).zip(out) {
             let (x, dy) = (f64::from(*x), f64::from(*dy));

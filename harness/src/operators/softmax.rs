@@ -8,9 +8,10 @@ use kopt_schema::manifest::Shape;
 use kopt_schema::message::Cost;
 use kopt_schema::operator::Parameter;
 
-use super::{odd_rows, shape};
+use super::{largest, odd_rows, shape, sum};
 use crate::distribution::Distribution;
 use crate::error_model::{Rounding, U, rounded};
+use crate::exponential;
 use crate::kernel::{Axis, Buffer, Case, Kernel, Role, Symmetry};
 use crate::parallel;
 use crate::tensor::{Draw, Expected, Tensors};
@@ -88,24 +89,22 @@ impl Kernel for Softmax {
 }
 
 fn expect_row(row: &[f32], dtype: DType, rounding: Rounding, values: &mut [f64], bounds: &mut [f64]) {
-    // f64::max drops a NaN, which must spread instead.
-    let largest = row.iter().fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { f64::NAN } else { a.max(f64::from(*b)) });
-    let largest = if row.iter().any(|value| value.is_nan()) { f64::NAN } else { largest };
-    let exponentials: Vec<f64> = row.iter().map(|value| (f64::from(*value) - largest).exp()).collect();
-    let sum: f64 = exponentials.iter().sum();
+    let largest = largest(row);
+    // The exponentials stand where the results will.
+    exponential::relative_to(largest, row, values);
+    let total = sum(values.iter().copied());
     // Rounding x - max and scaling it for exp2 costs |x - max| units each; the sum inherits its terms' errors.
     let reach = |value: f32| {
         let reach = largest - f64::from(value);
         if reach.is_finite() { 3.0 * reach } else { 0.0 }
     };
-    let inherited: f64 = row.iter().zip(&exponentials).map(|(value, e)| e / sum * reach(*value)).sum();
-    let common = inherited + rounding.of_terms(&exponentials, sum) + 10.0;
-    for (index, (value, exponential)) in row.iter().zip(&exponentials).enumerate() {
-        let exact = exponential / sum;
+    let inherited = sum(row.iter().zip(&*values).map(|(value, e)| e * reach(*value))) / total;
+    let common = inherited + rounding.of_terms(values, total) + 10.0;
+    for (x, (value, bound)) in row.iter().zip(values.iter_mut().zip(bounds)) {
+        *value /= total;
         // What is below the smallest normal number of the arithmetic, which is f32's, may be flushed.
-        let arithmetic = exact * U * (reach(*value) + common) + DType::F32.smallest_normal();
-        values[index] = exact;
-        bounds[index] = rounded(exact, arithmetic, dtype);
+        let arithmetic = *value * U * (reach(*x) + common) + DType::F32.smallest_normal();
+        *bound = rounded(*value, arithmetic, dtype);
     }
 }
 
