@@ -3,22 +3,37 @@
     python3 tests/benchmarks/pytorch.py softmax-cuda rmsnorm-cuda [--queue] [--shape 16384x8192] [--calls 50]
 
 With `--queue` the helping patches of the crate's queue are applied first, to the last commit in a clone of its own.
-Needs the device, and a PyTorch that sees it. `cargo kopt bench` times the crate, cold; then PyTorch is timed, eager and
-compiled, in this process, in the rhythm of the harness: before each call 128 MiB are overwritten, with another byte each time,
-and calls take copies of their inputs in turn. Overwriting alone leaves some of what was read to leave the cache last, as
-compiled kernels read it: with the same inputs again and again, such a call of 4.9 microseconds took 4.6. Calls
-follow each other without a rest, queued behind a kernel that waits, so that launching is not timed. A second goes by before
-the first one counts: matrix products that come after a rest run at a higher clock.
-Prints a Markdown table a crate. Losses are marked.
+Needs the device, and a PyTorch that sees it. All that is compared is launched from this process, the crate's kernels too
+(`launching.py`), on the same inputs: between two processes, at two times and in two rhythms, a percent is nothing. Other rests mean
+other clocks where power is what binds. Before anything is timed, the crate's results are held against those of PyTorch.
+
+The crate's, PyTorch eager and compiled take turns: in each turn all have a round, in random order. A second of turns goes by
+before the first one counts: matrix products that come after a rest run at a higher clock. A round is in the rhythm of the harness:
+before each call 128 MiB are overwritten, with another byte each time, and calls take copies of their inputs in turn. Overwriting
+alone leaves some of what was read to leave the cache last, as compiled kernels read it: with the same inputs again and again, such a
+call of 4.9 microseconds took 4.6. Calls follow each other without a rest, queued behind a kernel that waits, as long for each, so that
+launching is not timed.
+
+A time is the median over rounds of the mean of a round. The last column is about the better one of PyTorch's two: in each turn its
+round's mean over that of the crate's, the median of these ratios over turns, and its interval of 95 % by order statistics: the two
+turns between which the median lies so often whatever the distribution, if turns are independent. It knows of this process
+only; and where several problems are drawn for a shape, of these draws only. Losses are marked.
+
+`cargo kopt bench` says what share of the roofline the crate's kernels reach in the harness, which gives the least time that the device's
+ceilings allow; what is shown is that time's share of the one that was taken here.
+Prints a Markdown table a crate.
 """
 
 import argparse
 import collections
+import collections.abc
 import contextlib
 import ctypes
+import dataclasses
 import fcntl
 import functools
 import json
+import math
 import os
 import pathlib
 import random
@@ -32,13 +47,25 @@ import time
 import torch
 import torch.nn.functional as F
 
+# Nothing compiled is left in the working tree.
+sys.dont_write_bytecode = True
+import launching  # noqa: E402
+
 FLUSHED = 128 << 20
 # How much the copies of a call's inputs take at most, and how many there are at most; there are two at least.
 PLACES, MOST_PLACES = 512 << 20, 256
 # Cycles a second that the device has at most: it waits rather too long for the calls to be queued.
 CLOCK = 2e9
-# How long a call is repeated before it is timed, and then timed.
-WARM_S, TIMED_S = 1.0, 0.7
+# How long turns are taken before they count, how long then, and how many at least. Of fewer than six no two have a median between
+# them in 95 of 100 cases.
+WARM_S, TIMED_S, LEAST_TURNS = 1.0, 3.0, 12
+# How long the longest round takes at most, unless a single call does: where a queue begins, kernels take a thousand times longer.
+ROUND_S = 0.2
+# How far results may be apart, as a share of the number itself and of what numbers are about: sums come in another order, and PyTorch
+# rounds some that the crate does not, such as the loss.
+TOLERANCES = {"f32": 1e-4, "bf16": 2e-2, "f16": 5e-3}
+# What keeps rmsnorm's root away from zero, for all.
+EPS = 1e-6
 
 
 def metadata():
@@ -58,15 +85,31 @@ def with_queue(folder, package):
     return folder
 
 
-def measured(package, folder):
-    """Medians and shares of the roofline by entry and shape, as `cargo kopt bench` measures them in a folder."""
-    kopt = os.path.abspath(os.environ.get("KOPT", "target/release/cargo-kopt"))
+def output_of(command, folder):
+    """The JSON lines that a command prints in a folder; what it builds goes to this workspace's target folder."""
     target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", "target"))
-    command = [kopt, "kopt", "bench", "-p", package, "--message-format", "json"]
-    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, "CARGO_TARGET_DIR": target})
-    lines = ran.stdout.splitlines()
-    rows = [line for line in map(json.loads, lines) if line["reason"] == "latency" and line["cache"] == "cold"]
-    return {(row["entry"], row["case"]): (row["median_s"], row.get("roofline_share")) for row in rows}
+    environment = {**os.environ, "CARGO_TARGET_DIR": target}
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder, env=environment)
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def least_times(package, folder):
+    """By entry and shape, the least time that the device's ceilings allow; none where no ceiling is known. The kernel's own time, which
+    few samples are enough for here, cancels out."""
+    kopt = os.path.abspath(os.environ.get("KOPT", "target/release/cargo-kopt"))
+    lines = output_of([kopt, "kopt", "bench", "-p", package, "--quick", "--message-format", "json"], folder)
+    rows = [line for line in lines if line["reason"] == "latency" and line["cache"] == "cold"]
+    shares = {(row["entry"], row["case"]): (row["median_s"], row.get("roofline_share")) for row in rows}
+    return {key: None if share is None else share * median for key, (median, share) in shares.items()}
+
+
+def loaded(package, folder, kopt):
+    """The crate as the same build has left it: cargo says where, and has nothing to do again."""
+    lines = output_of(["cargo", "bench", "--no-run", "--bench", "latency", "-p", package, "--message-format", "json"], folder)
+    folders = [pathlib.Path(line["out_dir"], "kopt") for line in lines if line["reason"] == "build-script-executed"]
+    [candidate] = [made / "candidate.json" for made in folders if (made / "candidate.json").exists()]
+    header = pathlib.Path(folder, "example-kernels", package, "kernels", f"{kopt['op']}.h").read_text()
+    return launching.Crate(candidate, header, kopt["op"], kopt.get("dtype", "f32"))
 
 
 @contextlib.contextmanager
@@ -82,10 +125,13 @@ def alone():
 
 def places(inputs):
     """The inputs of calls that follow each other: copies, each at another place."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in inputs)
+    size = sum(tensor.nbytes for tensor in inputs.values())
     count = min(max(PLACES // size, 2), MOST_PLACES)
-    copies = [[tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in inputs] for _ in range(count - 1)]
-    return [inputs, *copies]
+
+    def copy(tensor):
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    return [inputs, *({name: copy(tensor) for name, tensor in inputs.items()} for _ in range(count - 1))]
 
 
 class Clock:
@@ -95,21 +141,28 @@ class Clock:
         self.overwritten = torch.empty(FLUSHED, dtype=torch.uint8, device="cuda")
         self.count = 0
 
-    def seconds(self, calls):
-        """A second of each of these calls in turn, then what one of them takes: the median over rounds of their means."""
-        for call in calls:
-            call()
+    def turns(self, contestants):
+        """A second of turns, then those that count: of each the mean of a round, by contestant. A contestant is a list of calls."""
+        for calls in contestants.values():
+            for call in calls:
+                call()
         torch.cuda.synchronize()
         with alone():
-            began, queueing, times = time.perf_counter(), 1e-3, []
-            while time.perf_counter() - began < WARM_S + TIMED_S:
+            slowest = max(self.round(calls, 1, wait_s=1e-3)[1] for calls in contestants.values())
+            count, order = max(min(self.calls, int(ROUND_S / slowest)), 1), list(contestants)
+            began, queueing, turns = time.perf_counter(), 1e-3, []
+            while time.perf_counter() - began < WARM_S + TIMED_S or len(turns) < LEAST_TURNS:
                 warm = time.perf_counter() - began >= WARM_S
-                queueing, taken = self.round(calls, wait_s=1.5 * queueing)
-                times += [statistics.mean(taken)] if warm else []
-        return statistics.median(times)
+                random.shuffle(order)
+                # Whoever takes longest to queue decides how long all wait: who waits less would run at other clocks.
+                rounds = {name: self.round(contestants[name], count, wait_s=1.5 * queueing) for name in order}
+                queueing = max(queued for queued, _ in rounds.values())
+                turns += [{name: mean for name, (_, mean) in rounds.items()}] if warm else []
+        return turns
 
-    def round(self, calls, wait_s):
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(self.calls)]
+    def round(self, calls, count, wait_s):
+        """How long queueing took, and a call on average."""
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
         torch.cuda._sleep(int(wait_s * CLOCK))
         began = time.perf_counter()
         for start, end in events:
@@ -119,7 +172,7 @@ class Clock:
             end.record()
         queueing = time.perf_counter() - began
         torch.cuda.synchronize()
-        return queueing, [start.elapsed_time(end) / 1e3 for start, end in events]
+        return queueing, statistics.mean(start.elapsed_time(end) / 1e3 for start, end in events)
 
     def overwrite_cache(self):
         self.count += 1
@@ -133,9 +186,26 @@ def normal(*sizes, dtype):
     return torch.randn(*sizes, device="cuda", dtype=torch.float32).to(dtype)
 
 
+@dataclasses.dataclass
+class Problem:
+    """Inputs, which PyTorch's function takes in this order, and the crate's entries by their names in the header. Of the crate's outputs
+    the first are what PyTorch's function gives."""
+
+    name: str
+    entries: list
+    function: collections.abc.Callable
+    inputs: dict
+    outputs: dict
+    scalars: dict = dataclasses.field(default_factory=dict)
+
+
+def empty(*sizes, dtype):
+    return torch.empty(*sizes, device="cuda", dtype=dtype)
+
+
 def softmax(shape, dtype):
     x = normal(shape["rows"], shape["cols"], dtype=dtype)
-    yield "softmax", lambda x: torch.softmax(x, -1), (x,)
+    yield Problem("softmax", ["softmax"], lambda x: torch.softmax(x, -1), {"x": x}, {"y": torch.empty_like(x)})
 
 
 def rmsnorm(shape, dtype):
@@ -144,16 +214,23 @@ def rmsnorm(shape, dtype):
     dy = normal(shape["rows"], shape["cols"], dtype=dtype)
 
     def forward(x, weight):
-        return F.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+        return F.rms_norm(x, (x.shape[-1],), weight, EPS)
 
-    yield "rmsnorm", forward, (x.detach(), weight.detach())
-    yield "step", forward, (x, weight, dy)
+    saved = {"y": empty(*x.shape, dtype=dtype), "inv_rms": empty(shape["rows"], dtype=torch.float32)}
+    gradients = {"dx": empty(*x.shape, dtype=dtype), "dweight": empty(shape["cols"], dtype=dtype)}
+    inputs = {"x": x.detach(), "weight": weight.detach()}
+    yield Problem("rmsnorm", ["rmsnorm"], forward, inputs, saved, {"eps": EPS})
+    inputs = {"x": x, "weight": weight, "dy": dy}
+    yield Problem("step", ["rmsnorm", "rmsnorm_backward"], forward, inputs, {**gradients, **saved}, {"eps": EPS})
 
 
 def cross_entropy(shape, dtype):
-    logits = normal(shape["rows"], shape["cols"], dtype=dtype)
-    targets = torch.randint(0, shape["cols"], (shape["rows"],), device="cuda")
-    yield "cross_entropy", lambda x, t: F.cross_entropy(x, t, reduction="none"), (logits, targets)
+    """PyTorch's targets have 64 bits, the crate's 32."""
+    x = normal(shape["rows"], shape["cols"], dtype=dtype)
+    long_targets = torch.randint(0, shape["cols"], (shape["rows"],), device="cuda")
+    inputs = {"x": x, "long_targets": long_targets, "targets": long_targets.int()}
+    outputs = {"loss": empty(shape["rows"], dtype=torch.float32)}
+    yield Problem("cross_entropy", ["cross_entropy"], lambda x, t, _: F.cross_entropy(x, t, reduction="none"), inputs, outputs)
 
 
 def decode_attention(shape, dtype):
@@ -167,13 +244,15 @@ def decode_attention(shape, dtype):
     def attention(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=h != h_kv)
 
-    yield "decode_attention", attention, (q, k, v)
+    inputs, outputs = {"q": q, "k": k, "v": v}, {"out": torch.empty_like(q)}
+    yield Problem("decode_attention", ["decode_attention"], attention, inputs, outputs, {"scale": d**-0.5})
 
 
 def matmul(shape, dtype):
     a = normal(shape["m"], shape["k"], dtype=dtype)
     b = normal(shape["k"], shape["n"], dtype=dtype)
-    yield "matmul", lambda a, b: a @ b, (a, b)
+    outputs = {"c": empty(shape["m"], shape["n"], dtype=dtype)}
+    yield Problem("matmul", ["matmul"], lambda a, b: a @ b, {"a": a, "b": b}, outputs)
 
 
 def even(rows, groups):
@@ -244,22 +323,22 @@ def grouped_matmul(shape, dtype):
     for size in ROUTINGS[shape["routing"]](rows, groups):
         bounds.append(bounds[-1] + size)
     x, w = normal(rows, k, dtype=dtype), normal(groups, k, n, dtype=dtype)
-    y = torch.empty(rows, n, device="cuda", dtype=dtype)
+    y = empty(rows, n, dtype=dtype)
 
-    def loop(x, w):
+    def loop(x, w, _):
         for group, (start, end) in enumerate(zip(bounds, bounds[1:])):
             if end > start:
                 torch.matmul(x[start:end], w[group], out=y[start:end])
         return y
 
-    yield "grouped_matmul", loop, (x, w)
+    inputs = {"x": x, "w": w, "offsets": torch.tensor(bounds, dtype=torch.int32, device="cuda")}
+    yield Problem("grouped_matmul", ["grouped_matmul"], loop, inputs, {"y": torch.empty_like(y)})
 
 
 # Problems that are drawn for a shape: more than one where the work depends on what is drawn. Only the first is compiled,
 # which takes seconds each time.
 DRAWS = {"grouped_matmul": 3}
 OPERATORS = {op.__name__: op for op in (softmax, rmsnorm, cross_entropy, decode_attention, matmul, grouped_matmul)}
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 # Sizes in the order of an unnamed shape's name; cargo sorts the keys of a table.
@@ -278,27 +357,15 @@ def name_of(op, shape):
     return shape.get("name", made)
 
 
-def recorded(function, arguments):
+def recorded(call):
     """Many kernels as one graph: launched one by one they keep the host busy for longer than the device."""
     for _ in range(3):
-        function(*arguments)
+        call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        function(*arguments)
+        call()
     return graph.replay
-
-
-def timed(clock, function, arguments, entry, compiled):
-    if compiled:
-        torch._dynamo.reset()
-        function = torch.compile(function)
-    if entry == "step":
-        return clock.seconds([step_of(function, *inputs) for inputs in places(arguments)])
-    with torch.no_grad():
-        if entry == "grouped_matmul":
-            return clock.seconds([recorded(function, inputs) for inputs in places(arguments)])
-        return clock.seconds([functools.partial(function, *inputs) for inputs in places(arguments)])
 
 
 def step_of(function, *inputs):
@@ -306,8 +373,78 @@ def step_of(function, *inputs):
     return lambda: torch.autograd.grad(function(*inputs), inputs, gradient)
 
 
+def of_pytorch(problem, function, inputs):
+    make = step_of if problem.name == "step" else functools.partial
+    return make(function, *inputs.values())
+
+
+def of_crate(crate, problem, shape, spots):
+    """One call a place. The results of all go to one place, as PyTorch's allocator gives the same memory again and again."""
+    entries = [launching.Entry(crate, symbol, shape, problem.scalars) for symbol in problem.entries]
+    steps = [[entry.at({**inputs, **problem.outputs}) for entry in entries] for inputs in spots]
+    return [calls[0] if len(calls) == 1 else functools.partial(in_order, calls) for calls in steps]
+
+
+def in_order(calls):
+    for call in calls:
+        call()
+
+
+def compare(problem, calls, tolerance, what):
+    """Ends here if a call gives something else than PyTorch does."""
+    expected = of_pytorch(problem, problem.function, problem.inputs)()
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for call in calls:
+        for output in problem.outputs.values():
+            output.fill_(math.nan)
+        call()
+        for (name, output), theirs in zip(problem.outputs.items(), expected):
+            ours, theirs = output.float(), theirs.float()
+            size = theirs.square().mean().sqrt().item()
+            if not torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance * size):
+                furthest = (ours - theirs).abs().max().item()
+                sys.exit(f"{what}: `{name}` is not what PyTorch gives: up to {furthest:.3g} away, where numbers are about {size:.3g}")
+
+
+def contestants(crate, problem, shape, compiled, what):
+    spots = places(problem.inputs)
+    calls = {"ours": of_crate(crate, problem, shape, spots)}
+    compare(problem, calls["ours"], TOLERANCES[crate.dtype], what)
+    functions = {"eager": problem.function}
+    if compiled:
+        torch._dynamo.reset()
+        functions["compiled"] = torch.compile(problem.function)
+    for name, function in functions.items():
+        calls[name] = [of_pytorch(problem, function, inputs) for inputs in spots]
+        if problem.name == "grouped_matmul":
+            calls[name] = [recorded(call) for call in calls[name]]
+    return calls
+
+
+def median_interval(values):
+    """Two of the values that the median lies between in 95 of 100 cases at least: it is below the lower one, as above the upper one, as
+    often as a coin that is thrown once a value shows less than `rank` heads."""
+    ordered, count, rank, below = sorted(values), len(values), 0, 1
+    while 40 * below <= 2**count:
+        rank += 1
+        below += math.comb(count, rank)
+    return ordered[rank - 1], ordered[count - rank]
+
+
 def micro(seconds):
     return f"{seconds * 1e6:,.1f} µs"
+
+
+def told(turns, least):
+    """The numbers of a row. Where a shape has several draws, the better of PyTorch's two is that of the first, which has both."""
+    ours, eager, compiled = ([turn[name] for turn in turns if name in turn] for name in ("ours", "eager", "compiled"))
+    better = "eager" if statistics.median(eager[: len(compiled)]) < statistics.median(compiled) else "compiled"
+    ratios = [turn[better] / turn["ours"] for turn in turns if better in turn]
+    gain, (low, high) = statistics.median(ratios), median_interval(ratios)
+    share = "" if least is None else f"{least / statistics.median(ours):.0%}"
+    times = [micro(statistics.median(times)) for times in (ours, eager, compiled)]
+    mark = "" if gain > 1 else " (a loss)"
+    return " | ".join([times[0], share, *times[1:], f"{gain - 1:+.1%} [{low - 1:+.1%}, {high - 1:+.1%}]{mark}"])
 
 
 def main():
@@ -326,28 +463,23 @@ def main():
         with contextlib.ExitStack() as stack:
             if arguments.queue:
                 place = with_queue(stack.enter_context(tempfile.TemporaryDirectory()), package)
-            ours, dtype = measured(package, place), DTYPES[kopt.get("dtype", "f32")]
+            least, crate = least_times(package, place), loaded(package, place, kopt)
         print(f"\n{package}\n\n| entry | shape | kernel | of the roofline | PyTorch eager | compiled | faster than the better by |")
         print("|---|---|---:|---:|---:|---:|---:|")
         for shape in kopt["shapes"]:
             name = name_of(kopt["op"], shape)
             if arguments.shape and name not in arguments.shape:
                 continue
-            eager, compiled = collections.defaultdict(list), {}
-            for _ in range(DRAWS.get(kopt["op"], 1)):
-                for entry, function, inputs in OPERATORS[kopt["op"]](shape, dtype):
-                    eager[entry].append(timed(clock, function, inputs, entry, False))
-                    if entry not in compiled:
-                        compiled[entry] = timed(clock, function, inputs, entry, True)
-            for entry, times in eager.items():
-                if (entry, name) not in ours:
-                    sys.exit(f"`cargo kopt bench` has no {entry} of {name}, but {sorted(ours)}")
-                seconds, share = ours[entry, name]
-                theirs = [statistics.median(times), compiled[entry]]
-                gain = min(theirs) / seconds - 1
-                mark = "" if gain > 0 else " (a loss)"
-                roof = f"{share:.0%}" if share is not None else ""
-                print(f"| {entry} | {name} | {micro(seconds)} | {roof} | {micro(theirs[0])} | {micro(theirs[1])} | {gain:+.1%}{mark} |", flush=True)
+            turns = collections.defaultdict(list)
+            for draw in range(DRAWS.get(kopt["op"], 1)):
+                for problem in OPERATORS[kopt["op"]](shape, launching.DTYPES[crate.dtype]):
+                    what = f"{package}, {problem.name}, {name}"
+                    with torch.set_grad_enabled(problem.name == "step"):
+                        turns[problem.name] += clock.turns(contestants(crate, problem, shape, draw == 0, what))
+            for entry, taken in turns.items():
+                if (entry, name) not in least:
+                    sys.exit(f"`cargo kopt bench` has no {entry} of {name}, but {sorted(least)}")
+                print(f"| {entry} | {name} | {told(taken, least[entry, name])} |", flush=True)
             torch.cuda.empty_cache()
 
 
