@@ -261,6 +261,12 @@ impl Campaign<'_> {
             assert_eq!(self.stored(&format!("round-{round}/summary.md")).unwrap(), summary.as_bytes());
         }
         assert_eq!(self.stored("events.jsonl").unwrap(), self.read("events.jsonl").as_bytes());
+        let here = self.stage.sandbox.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+        for name in ["events.jsonl", "report.json", "report.md", "optimize.md"] {
+            let published = String::from_utf8(self.stored(name).unwrap()).unwrap();
+            let named: Vec<&str> = published.lines().filter(|line| line.contains(&here)).collect();
+            assert_eq!(named, Vec::<&str>::new(), "{name} goes to others, and names folders of this machine");
+        }
         assert!(!self.stage.path(&format!(".kopt/worktrees/{}", self.name)).exists(), "the worktree is gone");
         assert!(!repository.path().join("worktrees").join(format!("kopt-{}", self.name)).exists());
         assert_eq!(self.locks(), Vec::<PathBuf>::new());
