@@ -66,7 +66,8 @@ mod tests {
             let unit = f64::from(draw.unit().abs());
             for x in [-unit, -30.0 * unit, -708.0 * unit, -unit * 1e-9] {
                 let (ours, theirs) = (of_one(x), x.exp());
-                assert!((ours - theirs).abs() <= 2.0 * f64::EPSILON * theirs, "{x}: {ours} {theirs}");
+                // A unit in the last place is half of this at least.
+                assert!((ours - theirs).abs() <= f64::EPSILON * theirs, "{x}: {ours} {theirs}");
             }
         }
     }

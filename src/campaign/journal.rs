@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kopt_schema::campaign::{Entry, Event, Training};
+use kopt_schema::campaign::{Entry, Event};
 use kopt_schema::exit::Exit;
 use sha2::{Digest as _, Sha256};
 
@@ -14,24 +14,6 @@ use super::folder;
 use crate::error::{Error, Result};
 use crate::ledger::{self, Damage, DamageKind, State};
 use crate::machine::Moment;
-use crate::records::text::without_folders;
-
-/// The event as others may read it: with the evidence it goes into git, and from there anywhere. What compilers and errors say names
-/// folders of this machine.
-fn published(mut event: Event) -> Event {
-    match &mut event {
-        Event::Refused(one) => one.message = without_folders(&one.message),
-        Event::RolledBack(one) => one.message = without_folders(&one.message),
-        Event::Resumed(one) => one.repaired.iter_mut().for_each(|what| *what = without_folders(what)),
-        Event::Trained(one) => {
-            if let Training::NotMeasured { why } | Training::Lost { why } = &mut one.training {
-                *why = without_folders(why);
-            }
-        }
-        _ => {}
-    }
-    event
-}
 
 /// The events of a campaign, open for more.
 #[derive(Debug)]
@@ -115,7 +97,7 @@ impl Journal {
     pub fn add(&mut self, event: Event) -> Result<Entry> {
         self.unchanged()?;
         let elapsed_s = (self.elapsed_s() * 1e3).round() / 1e3;
-        let entry = self.state.entry(Moment::now().second(), elapsed_s, published(event));
+        let entry = self.state.entry(Moment::now().second(), elapsed_s, event);
         let mut next = self.state.clone();
         next.apply(&entry).map_err(|wrong| {
             Error::new(Exit::Internal, "an event that cannot follow")

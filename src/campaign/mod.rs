@@ -14,6 +14,7 @@
 //! | `bouts` | the matches before the judge |
 //! | `certificate` | whether the check can be trusted at all |
 //! | `start` | PREPARE, READ_TIPS, BASELINE |
+//! | `places` | what events tell of this workspace |
 //! | `round` | ANALYZE, PROPOSE |
 //! | `validate` | VALIDATE: compile, compare, accept or roll back |
 //! | `drift` | losses that add up over the accepted rounds: policy `tile` |
@@ -32,6 +33,7 @@ pub mod folder;
 pub mod journal;
 pub mod lock;
 pub mod opening;
+mod places;
 mod round;
 mod stand;
 mod start;
@@ -222,7 +224,7 @@ impl Campaign<'_> {
 
     /// Writes an event down, and tells.
     fn add(&mut self, event: Event) -> Result<()> {
-        let entry = self.journal.add(event)?;
+        let entry = self.journal.add(places::from_root(event, &self.root, &self.own)?)?;
         self.audience.event(&self.target, self.journal.state(), &entry)
     }
 

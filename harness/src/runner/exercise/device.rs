@@ -61,6 +61,10 @@ pub(super) fn run(package: &'static Package, kernel: &dyn Kernel, file: &OsStr, 
             Err(error) => Err(Failure::Wrong(format!("{place}: {error}"))),
         }
     })?;
+    // What it has there goes back as it came: while nobody times.
+    let lease = Lease::share(manifest.backend);
+    drop(gpu);
+    drop(lease);
     println!("{EXERCISE_DONE}");
     Ok(())
 }
