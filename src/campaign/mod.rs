@@ -224,7 +224,7 @@ impl Campaign<'_> {
 
     /// Writes an event down, and tells.
     fn add(&mut self, event: Event) -> Result<()> {
-        let entry = self.journal.add(places::from_root(event, &self.root, &self.own)?)?;
+        let entry = self.journal.add(places::from_root(event, &self.root, &self.own))?;
         self.audience.event(&self.target, self.journal.state(), &entry)
     }
 

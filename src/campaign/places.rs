@@ -1,52 +1,44 @@
-//! Events go into git with the evidence, and from there anywhere: what they tell of places in this workspace is told from its root.
-//! Compilers, and words of repairs, name folders whole.
+//! Events go into git with the evidence, and from there anywhere: what their words tell of places in this workspace is told from its
+//! root. Compilers, and words of repairs, name folders whole. Names stay as they are: by that of a proposer, which may hold the path of
+//! an agent, a round knows whom to ask.
 
 use camino::Utf8Path;
-use kopt_schema::campaign::Event;
-use kopt_schema::exit::Exit;
-use serde_json::Value;
-
-use crate::error::{Error, Result};
+use kopt_schema::campaign::{Event, Training};
 
 /// The event with every place below `root` told from there, and every one below `own`, the tool's folder of what may be deleted, which
 /// may lie elsewhere, from what it is called.
-///
-/// # Errors
-/// When an event is no JSON, which is a bug.
-pub(super) fn from_root(event: Event, root: &Utf8Path, own: &Utf8Path) -> Result<Event> {
-    let below = [(format!("{root}/"), ""), (format!("{own}/"), "target/kopt/")];
-    let told = serde_json::to_value(event).and_then(|mut value| {
-        tell(&mut value, &below);
-        serde_json::from_value(value)
-    });
-    told.map_err(|error| Error::new(Exit::Internal, "cannot write an event as JSON").because(&error))
-}
-
-fn tell(value: &mut Value, below: &[(String, &str)]) {
-    match value {
-        Value::String(text) => {
-            for (place, name) in below.iter().filter(|(place, _)| place.len() > 1) {
-                if text.contains(place.as_str()) {
-                    *text = text.replace(place.as_str(), name);
-                }
+pub(super) fn from_root(mut event: Event, root: &Utf8Path, own: &Utf8Path) -> Event {
+    let tell = |words: &mut String| {
+        for (place, name) in [(root, ""), (own, "target/kopt/")] {
+            if !place.as_str().is_empty() {
+                *words = words.replace(&format!("{place}/"), name);
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| tell(value, below)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| tell(value, below)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    };
+    match &mut event {
+        Event::Refused(one) => tell(&mut one.message),
+        Event::RolledBack(one) => tell(&mut one.message),
+        Event::Measured(one) => one.reasons.iter_mut().for_each(tell),
+        Event::Resumed(one) => one.repaired.iter_mut().for_each(tell),
+        Event::Trained(one) => {
+            if let Training::NotMeasured { why } | Training::Lost { why } = &mut one.training {
+                tell(why);
+            }
+        }
+        _ => {}
     }
+    event
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use kopt_schema::campaign::event::{Reason, RolledBack};
+    use kopt_schema::campaign::event::{Reason, RolledBack, RoundBegan};
 
     use super::*;
 
     fn told(message: &str, root: &str, own: &str) -> String {
         let event = Event::RolledBack(RolledBack { round: 2, reason: Reason::Build, message: message.to_owned() });
-        let Event::RolledBack(told) = from_root(event, Utf8Path::new(root), Utf8Path::new(own)).unwrap() else {
+        let Event::RolledBack(told) = from_root(event, Utf8Path::new(root), Utf8Path::new(own)) else {
             panic!("another event")
         };
         told.message
@@ -60,5 +52,17 @@ mod tests {
         assert_eq!(told("in /scratch/t/kopt/a.cu", "/srv/me/ws", "/scratch/t/kopt"), "in target/kopt/a.cu");
         // Of a workspace at the root of the system nothing can be left out.
         assert_eq!(told("in /a/b", "", "/t/kopt"), "in /a/b");
+    }
+
+    #[test]
+    fn who_is_asked_keeps_the_name() {
+        let began = RoundBegan {
+            round: 2,
+            incumbent: "0".to_owned(),
+            proposer: "agent /srv/me/ws/agent.sh".to_owned(),
+            rollbacks: 0,
+        };
+        let event = Event::RoundBegan(began);
+        assert_eq!(from_root(event.clone(), Utf8Path::new("/srv/me/ws"), Utf8Path::new("/srv/me/ws/target")), event);
     }
 }

@@ -16,6 +16,18 @@ takes() { sed -i "s/TIME=[^\"]*/TIME=$1;/" kernels/softmax.c; }
 }
 
 #[test]
+fn an_agent_whose_script_lies_in_the_workspace_is_asked_by_its_whole_path() {
+    let stage = Stage::new();
+    let elsewhere = agent(&stage, "takes 0.800; say \"Eight lanes\" \"Lanes work side by side.\"");
+    let here = stage.path("agent.sh");
+    fs::copy(stage.aside("agent.sh"), &here).unwrap();
+    let command = elsewhere.replace(stage.aside("agent.sh").to_str().unwrap(), here.to_str().unwrap());
+    assert_ne!(command, elsewhere);
+    stage.optimize(&["--agent", &command, "--max-rounds", "2"]).exits(0);
+    assert_eq!(stage.last().all("accepted").len(), 1);
+}
+
+#[test]
 fn ten_rounds_of_an_agent_that_does_everything_an_agent_can_do() {
     let stage = Stage::new();
     let before = stage.checkout();
